@@ -55,10 +55,10 @@ function configurationMarkdown(): string {
 
 # Configuration
 
-Each option has an environment variable and a flag, which overrides it. An empty variable counts as not set. Variables that begin with \`CLAW_MCP_STDIO_\` never reach the MCP server; all others do.
+A flag overrides its environment variable. An empty variable counts as not set. Variables that begin with \`CLAW_MCP_STDIO_\` never reach the MCP server; all others do.
 
-\`claw-mcp-stdio --check-config\` prints each option with its value and its source, with secrets masked, and \`--check-config=json\` for programs. It exits with 2 if anything is wrong, even
-a misspelled variable, of which a start only warns.
+\`claw-mcp-stdio --check-config\` prints each option with its value and source, with secrets masked; \`--check-config=json\` is for programs. It exits with 2 if anything is
+wrong, even a misspelled variable, of which a start only warns.
 
 \`--read-only\`, \`--read-only on\` and \`--read-only=on\` are the same. A value that begins with a dash needs the equals sign. \`-p\` is \`--port\`.
 

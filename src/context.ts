@@ -5,7 +5,7 @@ import { Defects, type Log, type LogFields, withFields } from "./observe/log.ts"
 import type { Secrets } from "./observe/redact.ts";
 import { Timers } from "./timers.ts";
 
-/** The settings, log, counters and clock that every part of the sidecar shares. Made once, and the first argument of each part. */
+/** What every part of the sidecar shares. Made once, and the first argument of each part. */
 export interface Context {
   readonly config: Config;
   readonly log: Log;
@@ -31,12 +31,10 @@ export function createContext(config: Config, log: Log, secrets: Secrets, draini
   return { config, log, counters, records, defects, memory, secrets, nowMs, timers: new Timers(nowMs, defects), draining, kill };
 }
 
-/** Calls a function once, when the drain begins. */
 export function onDrain({ draining, defects }: Context, event: string, handle: () => void): void {
   draining.addEventListener("abort", () => defects.guard(event, handle));
 }
 
-/** Returns a context whose log lines have these fields. */
 export function contextWith(context: Context, fields: LogFields): Context {
   const log = withFields(context.log, fields);
   return { ...context, log, defects: new Defects(log, context.counters) };

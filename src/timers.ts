@@ -1,12 +1,10 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Defects } from "./observe/log.ts";
 
-/** The maximum delay of a timer. A longer one fires at once. */
+/** A longer timer fires at once. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** The clock of all timers, the guard of their callbacks, and their number. */
 export class Timers {
-  /** The number of timers that are on. Only they change it. */
   size = 0;
   readonly nowMs: () => number;
   readonly defects: Pick<Defects, "guard">;
@@ -17,9 +15,8 @@ export class Timers {
   }
 }
 
-/** A point in time with a callback. Off until it is set, and again once it fires. It costs more than a call, so calls have one in common. */
+/** Off until it is set, and once it fires. It costs more than a call, so calls have one in common. */
 export class Timer {
-  /** Infinity while it is off. Only the timer changes it. */
   atMs = Number.POSITIVE_INFINITY;
   readonly #timers: Timers;
   readonly #onDue: (nowMs: number) => void;
@@ -30,7 +27,6 @@ export class Timer {
     this.#onDue = onDue;
   }
 
-  /** Turns it on, or moves it. */
   set(atMs: number): void {
     this.clear();
     if (atMs === Number.POSITIVE_INFINITY) return;
@@ -55,22 +51,19 @@ export class Timer {
 
   #fire(): void {
     const nowMs = this.#timers.nowMs();
-    // A timeout of Node may be a moment early, and has a maximum.
     if (nowMs < this.atMs) return this.#wait();
     this.clear();
     this.#timers.defects.guard("deadline", () => this.#onDue(nowMs));
   }
 }
 
-/** The last turn that was given to a long work. */
 let lastTurn: Promise<void> = Promise.resolve();
 
-/** Resolves in a turn of the event loop that no other work has. */
 function ownTurn(): Promise<void> {
   return (lastTurn = lastTurn.then(() => nextTurn()));
 }
 
-/** Runs long work. Each step has a turn of its own, and so has what follows the result. The works take turns. */
+/** Each step of long work has a turn of the event loop of its own, and so has what follows the result. The works take turns. */
 export async function runInSteps<Result>(work: Generator<undefined, Result>): Promise<Result> {
   for (;;) {
     await ownTurn();
@@ -85,10 +78,7 @@ const MINUTE_MS = 60_000;
 /** The largest rounding error of sums of fractions of a millisecond. */
 export const ROUNDING_MS = 1e-3;
 
-/**
- * A token bucket that is full at first. It holds `perMinute` tokens and gains as many in a minute, evenly. Its only state is the time at
- * which it is full again.
- */
+/** A token bucket that is full at first. It gains `perMinute` tokens in a minute, evenly, and holds as many. */
 export class RateLimit {
   /** At least 1. */
   readonly perMinute: number;
@@ -98,24 +88,18 @@ export class RateLimit {
     this.perMinute = perMinute;
   }
 
-  /**
-   * Takes a token.
-   *
-   * @param nowMs the time of a monotonic clock.
-   * @returns undefined if a token was taken. Otherwise the time until the next token, in milliseconds, more than 0.
-   */
+  /** @returns undefined if a token was taken. Otherwise the time until the next token, in milliseconds, more than 0. */
   take(nowMs: number): number | undefined {
     const waitMs = this.waitMs(nowMs);
     if (waitMs === undefined) this.#fullAtMs = Math.max(this.#fullAtMs, nowMs) + MINUTE_MS / this.perMinute;
     return waitMs;
   }
 
-  /** True if the bucket is full, so that it equals a new one. */
   isFull(nowMs: number): boolean {
     return this.#fullAtMs <= nowMs;
   }
 
-  /** Returns the same as `take`, but does not take a token. */
+  /** As `take`, but takes no token. */
   waitMs(nowMs: number): number | undefined {
     const waitMs = Math.max(this.#fullAtMs, nowMs) + MINUTE_MS / this.perMinute - MINUTE_MS - nowMs;
     return waitMs > ROUNDING_MS ? waitMs : undefined;

@@ -46,20 +46,17 @@ export const OPTION_GROUPS = {
     cwd: option(anyText("DIR"), "Working directory of the server. Default: that of the sidecar."),
     childEra: option(
       oneOf(["auto", "legacy", "modern"], "ERA"),
-      "Protocol of the server for clients of MCP 2026-07-28, which has no sessions. `auto`: a second process of the server is asked at the first such request. `legacy`: it has sessions, and is not asked. `modern`: it has none, and gets no `initialize`.",
+      "Protocol of the server for clients of MCP 2026-07-28. `auto`: a second process is asked at the first such request. `legacy`: the server has sessions. `modern`: it has none, and gets no `initialize`.",
       "auto",
     ),
     readyTimeoutMs: option(
       milliseconds(),
-      "Time limit from the server's start to the end of its handshake. A slower server is restarted with twice the time, up to eight times this value.",
+      "Time limit from the server's start to the end of its handshake. A slower server is restarted with twice the time, at most eight times this.",
       60_000,
     ),
   }),
   HTTP: named({
-    addr: option(
-      listenAddress,
-      "Listen address; takes precedence over HOST and PORT. Without a host, all interfaces; port 0 selects a free port.",
-    ),
+    addr: option(listenAddress, "Listen address, instead of HOST and PORT. Without a host, all interfaces; port 0 selects a free one."),
     host: option(listenHost, "Host to listen on, or `*` for all interfaces. The image sets `*`.", "127.0.0.1"),
     port: option(port, "Listen port, `8080` or `:8080`.", 8080),
     adminAddr: option(
@@ -70,17 +67,13 @@ export const OPTION_GROUPS = {
     path: option(endpointPath, "Path of the MCP endpoint.", ROUTES.endpoint.path),
     authToken: option(
       bearerToken,
-      "Bearer token that clients must send as `Authorization: Bearer TOKEN`. Without a token, every client may call. Prefer the variable: flags appear in the process list.",
+      "Bearer token that clients must send as `Authorization: Bearer TOKEN`. Prefer the variable: flags appear in the process list.",
     ),
     authTokenFile: option(
       anyText("FILE"),
       "File of valid tokens, one per line, each of at least 16 characters; lines that begin with # are ignored. Changes take effect without a restart. Not together with AUTH_TOKEN.",
     ),
-    requireAuth: option(
-      onOff,
-      "Mandatory authentication: with `on`, the sidecar does not start unless AUTH_TOKEN or AUTH_TOKEN_FILE is set.",
-      "off",
-    ),
+    requireAuth: option(onOff, "Mandatory authentication: without AUTH_TOKEN or AUTH_TOKEN_FILE, the sidecar does not start.", "off"),
     allowedOrigins: option(
       origins,
       "Origins of web pages that may send requests, such as `https://app.example,http://localhost:5173`, or `*` for all. Default: those of this machine, on any port.",
@@ -93,7 +86,7 @@ export const OPTION_GROUPS = {
     modern: option(onOffWord, "Requests without a session, of MCP 2026-07-28. They are also off with ISOLATION=session.", "on"),
     requestTimeoutMs: option(
       milliseconds(),
-      "Time limit of a request, from its arrival to the server's response. Progress and server requests renew it, up to ten times this value.",
+      "Time limit of a request, from its arrival to the server's response. Progress and questions renew it, up to ten times this.",
       60_000,
     ),
     streamAfterMs: option(
@@ -109,21 +102,17 @@ export const OPTION_GROUPS = {
       "Time after which a client should close its idle connection. The sidecar does it up to 10 s later. A balancer needs a shorter time.",
       120_000,
     ),
-    readerTimeoutMs: option(
-      milliseconds(),
-      "Time for which a client may leave output unread. Its connection is then closed, within 1.5 times this value.",
-      30_000,
-    ),
+    readerTimeoutMs: option(milliseconds(), "Time for which a client may leave output unread; then its connection is closed.", 30_000),
   }),
   Sessions: named({
     isolation: option(
       oneOf(["auto", "shared", "session"]),
-      "Sharing of server processes between clients. `auto`: a client that declares sampling, elicitation or roots gets its own process, which its sessions share until the server asks; all others share one. `shared`: all clients share one. `session`: each session gets its own.",
+      "Sharing of server processes between clients. `auto`: a client that declares sampling, elicitation or roots has its own, which its sessions share until the server asks; all others share one. `shared`: all share one. `session`: each session has its own.",
       "auto",
     ),
     maxSessions: option(
       count(10_000_000),
-      "Maximum number of sessions. A new one evicts the longest unused one, which its next request opens again; if all are in use, it gets 503. From three quarters on, a client with a quarter gives up one of its own.",
+      "Maximum number of sessions. A new one evicts the longest unused one, which its next request opens again, or gets 503.",
       10_000,
     ),
     sessionsPerMinute: option(
@@ -132,7 +121,7 @@ export const OPTION_GROUPS = {
     ),
     sessionKey: option(
       keys(MIN_KEY_LENGTH),
-      `Keys of session ids, separated by commas, each of at least ${MIN_KEY_LENGTH} characters. With the same keys, sessions go on at other replicas and after a restart. The first one signs. Default: derived from the token if it has ${MIN_KEY_LENGTH} characters, else random.`,
+      `Keys of session ids, separated by commas, each of at least ${MIN_KEY_LENGTH} characters. Sessions go on at other replicas and after a restart with the same keys. The first one signs. Default: derived from the token if it has ${MIN_KEY_LENGTH} characters, else random.`,
     ),
     sessionKeyFile: option(
       anyText("FILE"),
@@ -140,12 +129,12 @@ export const OPTION_GROUPS = {
     ),
     serverName: option(
       serverName,
-      "Name of the MCP server in the signature of session ids. Sidecars of different servers with the same keys or tokens then reject the sessions of each other.",
+      "Name of the MCP server in the signature of session ids, for sidecars of several servers with the same keys or tokens.",
       "mcp",
     ),
     sessionMaxAgeMs: option(
       milliseconds(),
-      "Age since `initialize` up to which a session goes on at another replica, after a restart, or after its eviction; the default is seven days.",
+      "Age since `initialize` up to which a session goes on at another replica, after a restart or an eviction: seven days.",
       604_800_000,
     ),
     maxPrivateServers: option(
@@ -155,7 +144,7 @@ export const OPTION_GROUPS = {
     ),
     sessionIdleTimeoutMs: option(
       milliseconds(),
-      "Time after which the private server of an unused session ends, or a process that may ask clients without a session. The next request starts another one.",
+      "Time after which an unused private server ends. The next request starts another one.",
       600_000,
     ),
     parkTimeoutMs: option(
@@ -182,11 +171,11 @@ export const OPTION_GROUPS = {
     ),
     descriptor: option(
       anyText("FILE"),
-      "Reviewed descriptor (`.claw-describe.json`, written by `discover`) with which the server's tools are compared, at each start and change.",
+      "Reviewed descriptor (`.claw-describe.json`, written by `discover`) with which the server's tools are compared.",
     ),
     descriptorMode: option(
       oneOf(["warn", "enforce"]),
-      "Effect of differences from DESCRIPTOR. `enforce` hides each tool whose name, description, input schema or annotations differ; `warn` logs them.",
+      "Effect of differences from DESCRIPTOR. `enforce` hides each tool that differs; `warn` logs them.",
       "enforce",
     ),
     argumentCheck: option(
@@ -212,7 +201,7 @@ export const OPTION_GROUPS = {
     ),
     maxResultBytes: option(
       bytes(MAX_LENGTH_BYTES, MIN_RESULT_BYTES),
-      "Largest response to a tool call. A longer one is truncated, with a note at its end and `_meta.truncated`; up to 1 kB is kept for them. With this limit, `tools/list` omits `outputSchema`. Default: no limit.",
+      "Largest response to a tool call. A longer one is truncated, with a note and `_meta.truncated`. `tools/list` then omits `outputSchema`. Default: no limit.",
     ),
   }),
   Supervision: named({
@@ -220,7 +209,7 @@ export const OPTION_GROUPS = {
     restartMaxMs: option(milliseconds(), "Longest pause before a restart. A server that runs for this long is stable.", 15_000),
     holdTimeoutMs: option(
       milliseconds(),
-      "Time for which a request is held while the server is starting, restarting or busy; then it gets 503. For a busy server, at most half of the request's own limit.",
+      "Time for which a request is held while the server is starting, restarting or busy; then it gets 503.",
       20_000,
     ),
     preStopMs: option(
@@ -231,7 +220,7 @@ export const OPTION_GROUPS = {
     drainTimeoutMs: option(milliseconds(), "Time limit for requests in flight to finish at the end of the sidecar.", 5000),
     crashLoopExits: option(
       count(1000),
-      "Number of exits within CRASH_LOOP_PERIOD_MS that make a crash loop. Requests are then rejected at once, and the server is restarted only every RESTART_MAX_MS.",
+      "Number of exits within CRASH_LOOP_PERIOD_MS that make a crash loop. Requests are then rejected at once.",
       5,
     ),
     crashLoopPeriodMs: option(milliseconds(), "Period of a crash loop. It is over once the server has been ready for this long.", 60_000),
@@ -245,16 +234,16 @@ export const OPTION_GROUPS = {
     ),
     pingIntervalMs: option(
       milliseconds(),
-      "Interval of `ping` requests to an idle server. One without a response before the next is a timeout that HUNG_TIMEOUTS counts. Default: no pings.",
+      "Interval of `ping` requests to an idle server. HUNG_TIMEOUTS counts those without a response. Default: no pings.",
     ),
     hungTimeouts: option(
       count(1000),
-      "Number of consecutive timeouts, without any message from the server, after which it is pinged. It is restarted if it then writes nothing for REQUEST_TIMEOUT_MS.",
+      "Number of consecutive timeouts, without any message from the server, after which it is pinged. If it then writes nothing for REQUEST_TIMEOUT_MS, it is restarted.",
       3,
     ),
     retry: option(
       oneOf(["off", "protocol-reads", "read-only"]),
-      "Requests that are sent once more if the server exits before it responds. `protocol-reads`: those that only read, such as `tools/list`; `read-only`: also calls of tools with `readOnlyHint`; `off`: none.",
+      "Requests that are sent once more after an exit of the server. `protocol-reads`: those that only read, such as `tools/list`; `read-only`: also calls of tools with `readOnlyHint`; `off`: none.",
       "protocol-reads",
     ),
   }),
@@ -271,7 +260,7 @@ export const OPTION_GROUPS = {
     ),
     maxConnections: option(
       count(),
-      "Maximum number of connections with a valid token, or if none is configured, with any request but a probe; for each listen address. Beyond it, a request gets OVERLOADED, or, without tokens, the longest idle one is closed.",
+      "Maximum number of connections with a valid token, or without tokens with any request but a probe, for each listen address. Beyond it, a request gets OVERLOADED; without tokens, the longest idle one is closed first.",
       4096,
     ),
     maxConnectionsWithoutToken: option(

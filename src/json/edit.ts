@@ -1,28 +1,22 @@
 import { findMembers } from "./find.ts";
 import { Code, decodeString, skipString, skipWhitespace, type Span, walk } from "./text.ts";
 
-/** A part of a text, and its replacement. */
 export interface Edit extends Span {
   readonly text: string;
 }
 
-/** Returns the edits that remove all members with a name from the object that starts at `start`. */
 export function removeMember(text: string, start: number, name: string): Edit[] {
   return removeMembers(text, start, (each) => each === name);
 }
 
-/** Returns the edits that remove members by their names from the object that starts at `start`. */
+/** Returns the edits that remove members of the object that starts at `start`. */
 export function removeMembers(text: string, start: number, isRemoved: (name: string) => boolean): Edit[] {
   return removalOf((visit) => {
     walk(text, start, (_, end, nameStart, nameEnd) => visit(nameStart, end, !isRemoved(decodeString(text, nameStart, nameEnd))));
   });
 }
 
-/**
- * Returns the edits that set members of the object that starts at `start`. New members come first.
- *
- * @param found the present values, in the order of the members, if they have been searched.
- */
+/** Returns the edits that set members of the object at `start`. New ones come first. @param found the present values, if they are known. */
 export function setMembers(
   text: string,
   start: number,
@@ -42,18 +36,18 @@ export function setMembers(
   return edits;
 }
 
-/** Returns the text of an object with these members. Those without a value are left out. */
+/** Those without a value are left out. */
 export function objectText(members: readonly (readonly [name: string, valueText: string | undefined])[]): string {
   return `{${members.flatMap(([name, valueText]) => (valueText === undefined ? [] : [`${JSON.stringify(name)}:${valueText}`])).join(",")}}`;
 }
 
-/** Returns the edit that puts members first in the object that starts at `start`. @param membersText their JSON text. */
+/** @param membersText JSON text. */
 export function firstMembers(text: string, start: number, membersText: string): Edit {
   const isEmpty = text[skipWhitespace(text, start + 1)] === "}";
   return { start: start + 1, end: start + 1, text: isEmpty ? membersText : `${membersText},` };
 }
 
-/** Returns the edits that remove the items that are not kept. @param items all members, with their keys, or elements, in order. */
+/** @param items all members, with their keys, or all elements, in order. */
 export function removeItems(items: readonly (Span & { readonly isKept: boolean })[]): Edit[] {
   return removalOf((visit) => {
     for (const { start, end, isKept } of items) visit(start, end, isKept);
@@ -61,10 +55,8 @@ export function removeItems(items: readonly (Span & { readonly isKept: boolean }
 }
 
 /**
- * Returns the edits that remove items of one object or array: each together with the comma after it, and the last ones together with the
- * comma before them. Keeps nothing for items that stay, because there may be millions.
- *
- * @param visitAll must visit each item, in order.
+ * Removes items of one object or array, each with the comma after it, and the last ones with the comma before them. Keeps nothing for the
+ * others: there may be millions.
  */
 function removalOf(visitAll: (visit: (start: number, end: number, isKept: boolean) => void) => void): Edit[] {
   const edits: Edit[] = [];
@@ -86,7 +78,7 @@ function removalOf(visitAll: (visit: (start: number, end: number, isKept: boolea
   return edits;
 }
 
-/** Applies edits to a text. They must not overlap. With `+` instead of `join`, each part would stay in memory as a separate string. */
+/** The edits must not overlap. With `+` instead of `join`, each part would stay in memory as a separate string. */
 export function applyEdits(text: string, edits: readonly Edit[]): string {
   if (edits.length === 0) return text;
   const parts: string[] = [];
@@ -99,7 +91,7 @@ export function applyEdits(text: string, edits: readonly Edit[]): string {
   return parts.join("");
 }
 
-/** Replaces strings in valid text, names included. Does not recurse. @param replace returns a JSON text, or undefined to keep the string. */
+/** Replaces strings and names. @param replace returns a JSON text, or undefined to keep the string. */
 export function replaceStrings(text: string, replace: (start: number, end: number) => string | undefined): string {
   const edits: Edit[] = [];
   for (let start = text.indexOf('"'); start !== -1;) {
@@ -111,10 +103,9 @@ export function replaceStrings(text: string, replace: (start: number, end: numbe
   return applyEdits(text, edits);
 }
 
-/** A quote, a backslash, or a control character. */
 const NEEDS_ESCAPE = /[^ !#-[\]-\uffff]/;
 
-/** Writes names without escapes, except for those that need them, so that every parser reads them the same (see `decodeString`). */
+/** Writes names without escapes if they do not need them (see `decodeString`). */
 export function withPlainNames(text: string): string {
   return replaceStrings(text, (start, end) => {
     if (text.charCodeAt(skipWhitespace(text, end)) !== Code.colon) return undefined;

@@ -1,21 +1,20 @@
 import { Code, decodeString, isOtherCase, skipWhitespace, type Span, walk } from "./text.ts";
 
-/** The members that were found in valid JSON text, which is not checked again. */
 export interface Members {
-  /** The spans in the order of the requested names. The last one counts if a name is repeated. */
+  /** In the order of the names. The last one of repeated members counts. */
   readonly spans: readonly (Span | undefined)[];
   /** The first name that occurs twice, or that some parsers take for one of the names (see `isOtherCase`). */
   readonly double: string | undefined;
 }
 
-/** Finds the values of the named members of the object that starts at `start`, after optional white space. */
+/** Finds members of the object that starts at `start`, after optional white space. The text must be valid. */
 export function findMembers(text: string, start: number, names: readonly string[]): Members {
   const spans: (Span | undefined)[] = names.map(() => undefined);
   let double: string | undefined;
   walk(text, start, (valueStart, end, nameStart, nameEnd) => {
     const length = nameEnd - nameStart - 2;
     let position = -1;
-    // Most other names are excluded by their length, which is cheap. An escape takes up to six characters for one.
+    // Most other names are excluded by their length. An escape takes up to six characters for one.
     let isLike = false;
     for (let index = 0; index < names.length && position === -1; index++) {
       const name = names[index] ?? "";
@@ -35,17 +34,15 @@ export function findMembers(text: string, start: number, names: readonly string[
   return { spans, double };
 }
 
-/** Returns the text of a part; undefined if it is absent. */
 export function textOf(text: string, span: Span | undefined): string | undefined {
   return span === undefined ? undefined : text.slice(span.start, span.end);
 }
 
-/** Returns the value of a part that is a string; undefined for any other. */
 export function stringOf(text: string, span: Span | undefined): string | undefined {
   return span !== undefined && text[span.start] === '"' ? decodeString(text, span.start, span.end) : undefined;
 }
 
-/** Finds a nested member of the object that starts at `start`. @returns undefined if a level of the path is absent or not an object. */
+/** @returns undefined if a level of the path is absent or not an object. */
 export function findPath(text: string, start: number, path: readonly string[]): Span | undefined {
   let span: Span | undefined = { start, end: text.length };
   for (const name of path) {
@@ -56,7 +53,6 @@ export function findPath(text: string, start: number, path: readonly string[]): 
   return span;
 }
 
-/** Finds the elements of the array that starts at `start`, after optional white space. */
 export function findElements(text: string, start = 0, maxCount = Number.POSITIVE_INFINITY): Span[] {
   const spans: Span[] = [];
   walk(text, start, (elementStart, end) => (spans.push({ start: elementStart, end }) < maxCount ? undefined : false));

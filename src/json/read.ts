@@ -15,13 +15,11 @@ interface ShapeNames {
   readonly [name: string]: ShapeNames;
 }
 
-/** The members of an object to find in a JSON text, each with its own slot. */
+/** The members of an object to find in a JSON text. Each has a slot: first those of its names, then those of the nested objects. */
 export class Shape {
   readonly names: readonly string[];
   readonly children: readonly (Shape | undefined)[];
-  /** The slot of the first name. Those of the other names follow, and then those of the nested objects. */
   readonly firstSlot: number;
-  /** The slot after those of this object and all nested ones. */
   readonly endSlot: number;
 
   constructor(names: ShapeNames, firstSlot = 0) {
@@ -37,7 +35,6 @@ export class Shape {
     this.endSlot = endSlot;
   }
 
-  /** Returns the slot of a member. @param path the names, one for each level. */
   slotOf(...path: readonly string[]): number {
     const [name = "", ...rest] = path;
     const position = this.names.indexOf(name);
@@ -47,10 +44,9 @@ export class Shape {
   }
 }
 
-/** The positions of the members of a shape in one JSON text. The last of repeated members counts, as for most parsers (RFC 8259 §4). */
+/** The members of a shape in one JSON text. The last of repeated members counts, as for most parsers (RFC 8259 §4). */
 export class Outline {
   readonly text: string;
-  /** True if a name at any depth has a backslash. */
   readonly hasEscapedName: boolean;
   /** The first name in the outermost object that the shape does not have. */
   readonly unknownName: string | undefined;
@@ -79,45 +75,40 @@ export class Outline {
     return this.start(slot) !== -1;
   }
 
-  /** Returns the start of a value; -1 for an absent member. */
+  /** -1 for an absent member. */
   start(slot: number): number {
     return this.#places[2 * slot] ?? -1;
   }
 
-  /** Returns the end of a value; -1 for an absent member. */
   end(slot: number): number {
     return this.#places[2 * slot + 1] ?? -1;
   }
 
-  /** Returns the span of a value; undefined for an absent member. */
   span(slot: number): Span | undefined {
     return this.has(slot) ? { start: this.start(slot), end: this.end(slot) } : undefined;
   }
 
-  /** Returns the JSON text of a value; undefined for an absent member. */
   textAt(slot: number): string | undefined {
     const start = this.start(slot);
     return start === -1 ? undefined : this.text.slice(start, this.end(slot));
   }
 
-  /** Returns the same as `textAt`, but does not keep the whole text in memory. */
+  /** Does not keep the whole text in memory, unlike `textAt`. */
   copyAt(slot: number): string | undefined {
     const value = this.textAt(slot);
     return value === undefined ? undefined : detached(value, this.text);
   }
 
-  /** Returns the first character of a value, which shows its type; empty for an absent member. */
+  /** The first character of a value shows its type. Empty for an absent member. */
   firstAt(slot: number): string {
     return this.text.charAt(this.start(slot));
   }
 
-  /** Returns the value if it is a string. */
   stringAt(slot: number): string | undefined {
     if (this.firstAt(slot) !== '"') return undefined;
     return detached(decodeString(this.text, this.start(slot), this.end(slot)), this.text);
   }
 
-  /** Returns the value if it is a number. */
   numberAt(slot: number): number | undefined {
     const first = this.firstAt(slot);
     return first === "-" || (first >= "0" && first <= "9") ? Number(this.textAt(slot)) : undefined;
@@ -129,43 +120,35 @@ export class Outline {
   }
 }
 
-/** The token expected next. */
 const State = { value: 0, firstElement: 1, firstName: 2, name: 3, comma: 4, inString: 5, inName: 6, colon: 7 } as const;
 type State = (typeof State)[keyof typeof State];
 
-/** The text for people, by state. */
 const EXPECTED: readonly string[] = ["a value", "a value or ]", "a name or }", "a name", "", "", "", ":"];
 
-/** Not allowed in a string. */
 // oxlint-disable-next-line no-control-regex -- a class of all other characters takes half as long again
 const CONTROL = /[\0-\u001f]/g;
-/** A loop is faster for the first characters of a string. For the rest, a search for the next special character is faster. */
+/** For longer runs, a search for the next special character is faster than a loop. */
 const SHORT_RUN = 24;
 
 /**
- * Scans a JSON text (RFC 8259) and records the positions of the members of a shape. It accepts the same texts as `JSON.parse` but builds no
- * values. It keeps one bit per level of nesting, does not recurse, and can pause at any point. `begin` reuses it, and its arrays, for
- * another text.
+ * Finds the members of a shape in a JSON text. It accepts the same texts as `JSON.parse` (RFC 8259) but builds no values, does not recurse,
+ * and can pause at any point. `begin` reuses it for another text.
  */
 export class JsonScanner {
-  /** The type of the text; false before the scan has reached its first token. */
   isArray = false;
   isObject = false;
   isDone = false;
-  /** True if the text is JSON. To be read when `isDone`. */
+  /** To be read when `isDone`. */
   isValid = false;
   #text = "";
   #state: State = State.value;
   #index = 0;
 
-  /** The number of open containers. */
   #depth = 0;
-  /** True if the innermost container is an object. */
   #isInObject = false;
   /** The types of all open containers, 16 in a number, because a peer chooses how many there are. */
   readonly #objects: number[] = [0];
 
-  /** The start of the last string. */
   #stringStart = 0;
   #isEscaped = false;
   // The position of the next such character, or the end of the step if it has none; -1 before the first search of a step.
@@ -175,7 +158,6 @@ export class JsonScanner {
 
   /** Start and end of each value, by slot; -1 for an absent member. */
   readonly #places: number[] = [];
-  /** The length of the part that has been used for this text. */
   #placeCount = 0;
   /** By slot: the name of a repeated member, or one that differs in case only. */
   #doubles: Map<number, string> | undefined;
@@ -192,7 +174,6 @@ export class JsonScanner {
     this.begin(text, shape);
   }
 
-  /** Begins another text. */
   begin(text: string, shape: Shape): void {
     this.isArray = this.isObject = this.isDone = this.isValid = this.#hasEscapedName = false;
     this.#text = text;
@@ -206,13 +187,12 @@ export class JsonScanner {
     while (this.#places.length < 2 * shape.endSlot) this.#places.push(-1);
   }
 
-  /** The positions of the members that were found so far. */
   get outline(): Outline {
     const places = this.#places.slice(0, this.#placeCount);
     return new Outline(this.#text, places, this.#doubles, this.#hasEscapedName, this.#unknownName);
   }
 
-  /** The position at which a failed text stops being JSON, and the expected token; undefined at the start of a malformed string. */
+  /** Where the text stops being JSON, and the expected token; undefined at the start of a malformed string. */
   get failure(): { readonly index: number; readonly expected: string | undefined } {
     if (this.#state === State.inString || this.#state === State.inName) return { index: this.#stringStart, expected: undefined };
     const comma = this.#depth === 0 ? "the end" : this.#isInObject ? ", or }" : ", or ]";
@@ -314,7 +294,6 @@ export class JsonScanner {
     if (slot !== -1) this.#places[2 * slot + 1] = this.#index;
   }
 
-  /** Continues within a string, to its end or a little after `stop`. */
   #scanString(stop: number): void {
     const text = this.#text;
     const end = text.length;
@@ -398,7 +377,7 @@ export class JsonScanner {
     this.#next = inner;
   }
 
-  /** @returns the position of a name in the shape; -1 if it is another one. */
+  /** @returns -1 if the shape does not have the name. */
   #matchName({ names, firstSlot }: Shape, start: number, end: number): number {
     const text = this.#text;
     const length = end - start - 2;

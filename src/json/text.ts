@@ -1,9 +1,8 @@
-/** Enough to recognise a name or a method. In UTF-16 units. */
 const NAME_LENGTH = 100;
 
 /**
- * Characters that are invisible or that control a terminal: controls, direction marks, zero-width and tag characters, lone
- * surrogates. The selectors of emoji and text presentation are excluded, because ordinary texts have them.
+ * Controls, direction marks, zero-width and tag characters, lone surrogates. Ordinary texts have the selectors of emoji and text
+ * presentation.
  */
 const INVISIBLE = /[[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]--[\uFE0E\uFE0F]]/gv;
 
@@ -15,12 +14,11 @@ const ESCAPE_SEQUENCES =
   // oxlint-disable-next-line no-control-regex -- they are what it matches
   /(?:\u001B\[|\u009B)[0-?]*[ -/]*[@-~]|(?:\u001B[\]PX^_]|[\u0090\u0098\u009D-\u009F])[^\u0007\u001B\u0080-\u009F]*(?:\u0007|\u001B\\|\u009C)|\u001B[ -/]*[0-~]/g;
 
-/** White space and controls, from a position on. */
 // oxlint-disable-next-line no-control-regex -- they are what it matches
 const WHITE_SPACE = /[\s\0-\u001A\u001C-\u001F\u007F\uFEFF]*/y;
 const ESCAPE_SEQUENCE = new RegExp(ESCAPE_SEQUENCES.source, "y");
 
-/** Returns the position of the first character from `start` on that a terminal would show. */
+/** Returns the position of the next character that a terminal would show. */
 export function skipInvisible(text: string, start = 0): number {
   let index = start;
   for (;;) {
@@ -32,17 +30,16 @@ export function skipInvisible(text: string, start = 0): number {
   }
 }
 
-/** Shortens a text for people: to its first `maxLength` UTF-16 units and "…". */
+/** Shortens a text for people, to its first `maxLength` UTF-16 units and "…". */
 export function shorten(text: string, maxLength = NAME_LENGTH): string {
   return text.length <= maxLength ? text : `${beginning(text, maxLength)}…`;
 }
 
-/** Returns at most the first `maxLength` UTF-16 units of a text, without half of a surrogate pair at the end. */
+/** Does not end with half of a surrogate pair. */
 export function beginning(text: string, maxLength: number): string {
   return text.slice(0, isInsidePair(text, maxLength) ? maxLength - 1 : maxLength);
 }
 
-/** True if the UTF-16 units before and at `index` are the two halves of one character. */
 export function isInsidePair(text: string, index: number): boolean {
   return (text.codePointAt(index - 1) ?? 0) > 0xffff;
 }
@@ -52,7 +49,6 @@ export function plainText(text: string): string {
   return text.replace(ESCAPE_SEQUENCES, "").replace(INVISIBLE, " ");
 }
 
-/** Replaces each invisible character with its JSON escape. */
 export function escapeInvisible(text: string): string {
   // A peer may send millions of them, so no array is built for each.
   return text.replace(INVISIBLE, (character) =>
@@ -70,13 +66,11 @@ export function utf8Length(text: string): number {
   for (let index = 0; index < text.length; index++) {
     const unit = text.charCodeAt(index);
     if (unit > 0x7f) bytes++;
-    // Both halves of a pair count here, and have four bytes together.
     if (unit > 0x7ff && !isInsidePair(text, index) && !isInsidePair(text, index + 1)) bytes++;
   }
   return bytes;
 }
 
-/** The characters that JSON is made of (RFC 8259), as UTF-16 units. */
 export const Code = {
   tab: 9,
   lineFeed: 10,
@@ -92,7 +86,6 @@ export const Code = {
   closeBrace: 125,
 } as const;
 
-/** @param stop the position to stop at, even if more white space follows. */
 export function skipWhitespace(text: string, start: number, stop = text.length): number {
   let index = start;
   while (index < stop && isWhitespace(text.charCodeAt(index))) index++;
@@ -108,27 +101,26 @@ const SCALAR = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[Ee][+-]?\d+)?/y;
 /** The rest of an escape, after its backslash (RFC 8259 §7). */
 const ESCAPE = /["\\/bfnrt]|u[\dA-Fa-f]{4}/y;
 
-/** @returns the end of the number, `true`, `false` or `null` that begins at `start`; -1 if there is none. */
+/** -1 for none. */
 export function scalarEnd(text: string, start: number): number {
   SCALAR.lastIndex = start;
   return SCALAR.test(text) ? SCALAR.lastIndex : -1;
 }
 
-/** @returns the end of the escape whose backslash is before `start`; -1 if there is none. */
+/** @param start after the backslash. @returns -1 for none. */
 export function escapeEnd(text: string, start: number): number {
   ESCAPE.lastIndex = start;
   return ESCAPE.test(text) ? ESCAPE.lastIndex : -1;
 }
 
-/** A shorter text may stay in memory. In UTF-16 units. */
+/** In UTF-16 units. A shorter text may stay in memory. */
 const LONG_TEXT = 16 * 1024;
 
-/** Returns a copy of a slice that may be kept longer than its text, because V8 would keep the whole text for the slice. */
+/** Copies a slice of a long text, because V8 would keep the whole text as long as the slice. */
 export function detached(part: string, text: string): string {
   return text.length < LONG_TEXT ? part : copied(part);
 }
 
-/** Returns a copy of a text that may be a slice of any other one. */
 export function copied(text: string): string {
   return JSON.parse(JSON.stringify(text)) as string;
 }
@@ -151,10 +143,8 @@ export function decodeString(text: string, start: number, end: number): string {
 }
 
 /**
- * Walks over the members of an object, or the elements of an array, in valid text.
- *
- * @param start position of the value, after optional white space. Other values have nothing to visit.
- * @param visit gets the places of the value and of its name, with quotes; that of an element is empty. The walk ends if it returns false.
+ * Visits the members of an object, or the elements of an array, in valid text. Other values have none. The walk ends if `visit` returns
+ * false. @param start after optional white space. @param visit the name includes its quotes; that of an element is empty.
  */
 export function walk(
   text: string,
@@ -178,10 +168,10 @@ export function walk(
   }
 }
 
-/** A loop is faster for the first characters of a string. For the rest, `indexOf` takes microseconds for a megabyte. */
+/** For longer runs, `indexOf` is faster than a loop. */
 const SHORT_RUN = 24;
 
-/** Returns the position after the closing quote, or the end of the text if there is none. @param start position of the opening quote. */
+/** Returns the position after the closing quote, or the end of the text. */
 export function skipString(text: string, start: number): number {
   let index = start + 1;
   for (;;) {
@@ -228,8 +218,8 @@ export function skipValue(text: string, start: number): number {
   return index;
 }
 
-// Some parsers, such as Go's `encoding/json`, take `"Name"` for `"name"`, and the later of the two counts. The sidecar must not decide by
-// one member while the server acts on the other.
+// Some parsers, such as Go's `encoding/json`, take `"Name"` for `"name"`. The sidecar must not decide by one while the server acts on the
+// other.
 
 /** Capital letters, and the others that some parsers fold to an ASCII letter: `ſ` and the Kelvin sign in Go, `İ` and `ı` in Java. */
 const FOLDED: ReadonlyMap<number, number> = new Map([
@@ -240,18 +230,16 @@ const FOLDED: ReadonlyMap<number, number> = new Map([
   [0x0131, 105],
 ]);
 
-/** Folds the case of a name: two names have the same result if and only if they differ at most in case. */
+/** Two names have the same result only if they differ at most in case. */
 export function foldCase(name: string): string {
   return name.replaceAll(/[A-Z\u017f\u212a\u0130\u0131]/g, (letter) => String.fromCharCode(FOLDED.get(letter.charCodeAt(0)) ?? 0));
 }
 
-/** True if `key` differs from `name`, which is ASCII, and only in case. */
+/** True if the two differ only in case. @param name is ASCII. */
 export function isOtherCase(key: string, name: string): boolean {
-  // Each of the folded letters is one UTF-16 unit, as ASCII letters are.
   return key.length === name.length && isSpelledOtherwise(key, 0, name);
 }
 
-/** True if the text at `start` differs from `name`, which is ASCII, and only in case. */
 export function isSpelledOtherwise(text: string, start: number, name: string): boolean {
   let isSame = true;
   for (let index = 0; index < name.length; index++) {
@@ -264,19 +252,18 @@ export function isSpelledOtherwise(text: string, start: number, name: string): b
   return !isSame;
 }
 
-/** True if some parsers take `key` for `name`, because they ignore case or end strings at NUL. */
+/** Some parsers ignore case, or end strings at NUL. */
 export function isMistakenFor(key: string, name: string): boolean {
   return isOtherCase(key, name) || (key.length > name.length && key.startsWith(name) && key.charCodeAt(name.length) === 0);
 }
 
 /**
- * Returns the first name that occurs twice in one object, at any depth of the value that starts at `start`. Most parsers take the last
- * occurrence, others the first (RFC 8259 §4). The text must be valid, without white space before the value.
+ * Returns the first name that occurs twice in one object, at any depth. @param start of a value in valid text, without white space before
+ * it.
  */
 export function findRepeatedName(text: string, start: number): string | undefined {
-  /** The names of the objects around the innermost one; undefined for an array. */
   const outer: (Set<string> | undefined)[] = [];
-  /** The names so far in the innermost object; undefined in an array. */
+  /** Undefined in an array. */
   let names: Set<string> | undefined;
   let isNameNext = false;
   let index = start;
@@ -297,7 +284,6 @@ export function findRepeatedName(text: string, start: number): string | undefine
       isNameNext = code === Code.openBrace;
       names = isNameNext ? new Set() : undefined;
     } else if (code === Code.closeBrace || code === Code.closeBracket) names = outer.pop();
-    // A bare number or word, a text, or the end of the value.
     if (outer.length === 0) return undefined;
     index = end;
   }

@@ -3,29 +3,22 @@ import { Code, decodeString, skipString, skipValue, skipWhitespace, type Span } 
 
 const NO_MEMBERS = new Shape({});
 
-/** A container that is being built, and the name of its next member. */
 interface Frame {
   readonly container: unknown[] | Record<string, unknown>;
   name: string;
 }
 
 /**
- * Returns the value of a part of a text. The engine builds it, unless a name has a backslash, because the engine may misread such names
- * (see `decodeString`). Those values are built here. The last of repeated names counts. `__proto__` is an ordinary name.
- *
- * @param text has valid JSON in this part. The value takes many times its memory, so the caller must limit its length.
+ * Returns the value of a part of a text. The engine builds it, unless a name has a backslash (see `decodeString`). The last of repeated
+ * members counts, and `__proto__` is an ordinary name. @param text is valid in this part. A value takes many times its memory, so the
+ * caller must limit its length.
  */
 export function readValue(text: string, { start, end }: Span = { start: 0, end: text.length }): unknown {
-  // Only the part is searched for escapes, because a list is read element by element.
   const part = text.slice(start, end);
   return hasEscapedName(part) ? build(part) : JSON.parse(part);
 }
 
-/**
- * Returns the value of a JSON text.
- *
- * @throws SyntaxError if the text is not JSON.
- */
+/** @throws SyntaxError if the text is not JSON. */
 export function parseJson(text: string): unknown {
   const value: unknown = JSON.parse(text);
   return hasEscapedName(text) ? build(text) : value;
@@ -38,7 +31,7 @@ function hasEscapedName(text: string): boolean {
   return scanner.outline.hasEscapedName;
 }
 
-/** Builds a value without recursion, because a peer chooses the depth. */
+/** Does not recurse, because a peer chooses the depth. */
 function build(text: string): unknown {
   const open: Frame[] = [];
   let index = skipWhitespace(text, 0);
@@ -70,7 +63,7 @@ function build(text: string): unknown {
   }
 }
 
-/** Reads the name at `start`, if there is one. @returns the start of the next value. */
+/** @returns the start of the next value. */
 function readName(text: string, start: number, frame: Frame | undefined): number {
   if (frame === undefined || Array.isArray(frame.container) || text.charCodeAt(start) !== Code.quote) return start;
   const end = skipString(text, start);
@@ -86,20 +79,16 @@ function put({ container, name }: Frame, value: unknown): void {
 
 /** The largest estimated size of a value that is built: less than half of the memory limit of a worker thread. */
 export const MAX_VALUE_BYTES = 64 * 1024 * 1024;
-/**
- * Measured on 64-bit V8 and rounded up. An empty object takes 70 bytes, and a member with its own name 100. Comparison doubles this.
- */
+/** Measured on 64-bit V8: an empty object takes 70 bytes, and a member with its own name 100. Comparison doubles this. */
 const BYTES_OF_CONTAINER = 80;
 const BYTES_OF_MEMBER = 200;
 const BYTES_OF_STRING = 48;
 const BYTES_OF_ITEM = 16;
 
 /**
- * Estimates the largest memory of a value, in bytes, without the characters of its strings. `{},{},…` takes forty times its text. A
- * parser that reaches the memory limit of the process, or of a thread, ends the whole process. So no value is built that could reach it.
- *
- * @param text valid JSON.
- * @param maxBytes stops the estimate above this number.
+ * Estimates the most bytes that a value takes without the characters of its strings: `{},{},…` takes forty times its text. A parser that
+ * reaches the memory limit of the process or of a thread ends the whole process, so no such value is built. @param maxBytes stops the
+ * estimate.
  */
 export function estimatedBytes(text: string, maxBytes = Number.POSITIVE_INFINITY): number {
   let bytes = 0;

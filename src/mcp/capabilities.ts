@@ -9,18 +9,16 @@ export const AskMethod = { elicitation: "elicitation/create", sampling: "samplin
 /** The kinds of questions that a server asks its client, as bits of a set (MCP 2025-11-25, client/elicitation, client/sampling). */
 export const AskKind = { form: 1, url: 2, sampling: 4, samplingTools: 8, roots: 16 } as const;
 
-/** True if the client that sends this `initialize` has declared a capability for which its server may send it requests. */
 export function canBeAsked({ outline }: RequestMessage): boolean {
   return [Slot.sampling, Slot.elicitation, Slot.roots].some((slot) => outline.has(slot));
 }
 
-/** Returns the capabilities that the client of an `initialize` declares; undefined if they are not an object. */
+/** Undefined if they are not an object. */
 export function capabilitiesOf({ text, outline }: RequestMessage): Span | undefined {
   const span = outline.has(Slot.params) ? findPath(text, outline.start(Slot.params), ["capabilities"]) : undefined;
   return span !== undefined && text[span.start] === "{" ? span : undefined;
 }
 
-/** Returns the JSON text of the capabilities for which a server may ask the client that sends this `initialize`. */
 export function questionCapabilities({ outline }: RequestMessage): string {
   return objectText([
     ["roots", outline.textAt(Slot.roots)],
@@ -29,7 +27,6 @@ export function questionCapabilities({ outline }: RequestMessage): string {
   ]);
 }
 
-/** A set of kinds. 0 is the empty set. */
 export type AskKinds = number;
 
 const NAMES = [
@@ -40,26 +37,23 @@ const NAMES = [
 ] as const;
 
 /**
- * Returns the kinds that a server is offered. Roots are not: servers keep them for the whole process, so the roots of one client would rule
- * the calls of others. A server that asks for them nevertheless, during a call, gets the roots of that call's client.
+ * Returns the kinds that a server is offered. Servers keep roots for the whole process, so those of one client would rule the calls of
+ * others. A server that asks for them during a call nevertheless gets those of its client.
  */
 export function offeredKinds(declared: AskKinds): AskKinds {
   return declared & ~AskKind.roots;
 }
 
-/** True if all kinds of the first set are in the second one. */
 export function isSubset(kinds: AskKinds, of: AskKinds): boolean {
   return (kinds & ~of) === 0;
 }
 
-/** Returns the name of a set, for `/status` and logs. */
 export function nameOf(kinds: AskKinds): string {
   return NAMES.filter(([kind]) => isSubset(kind, kinds))
     .map(([, name]) => name)
     .join("+");
 }
 
-/** Returns the client capabilities that permit these questions. */
 export function capabilitiesFor(kinds: AskKinds): Readonly<Record<string, object>> {
   const ifHas = <Part extends object>(kind: AskKinds, part: Part): Part | undefined => (isSubset(kind, kinds) ? part : undefined);
   const elicitation = { ...ifHas(AskKind.form, { form: {} }), ...ifHas(AskKind.url, { url: {} }) };
@@ -67,11 +61,7 @@ export function capabilitiesFor(kinds: AskKinds): Readonly<Record<string, object
   return { ...(Object.keys(elicitation).length > 0 && { elicitation }), ...sampling, ...ifHas(AskKind.roots, { roots: {} }) };
 }
 
-/**
- * Returns the kinds that client capabilities permit. An empty `elicitation` means forms (MCP 2025-11-25 and 2026-07-28, client/elicitation).
- *
- * @param capabilitiesAt the start of the object in the text.
- */
+/** An empty `elicitation` means forms (MCP 2025-11-25 and 2026-07-28, client/elicitation). */
 export function declaredKinds(text: string, capabilitiesAt: number): AskKinds {
   const has = (...path: string[]): boolean => text[findPath(text, capabilitiesAt, path)?.start ?? -1] === "{";
   const url = has("elicitation", "url") ? AskKind.url : 0;
@@ -80,7 +70,7 @@ export function declaredKinds(text: string, capabilitiesAt: number): AskKinds {
   return (form ? AskKind.form : 0) | url | sampling | (has("roots") ? AskKind.roots : 0);
 }
 
-/** Returns the kinds that a client must have declared for a request of the server; 0 for a request that is not for clients. */
+/** 0 for a request that is not for clients. */
 export function kindsOf({ method, text, outline }: RequestMessage): AskKinds {
   const members = (...names: string[]): (Span | undefined)[] =>
     outline.firstAt(Slot.params) === "{" ? [...findMembers(text, outline.start(Slot.params), names).spans] : [];
@@ -90,17 +80,17 @@ export function kindsOf({ method, text, outline }: RequestMessage): AskKinds {
   return members("tools", "toolChoice").some((span) => span !== undefined) ? AskKind.sampling | AskKind.samplingTools : AskKind.sampling;
 }
 
-/** The revision and the capabilities that a client relies on after `initialize`. */
+/** What a client relies on after `initialize`. */
 export interface Capabilities {
-  /** Undefined for a shared server: the sidecar negotiates the revision with each client. */
+  /** Undefined for a shared server, because the sidecar negotiates it with each client. */
   readonly protocolVersion: string | undefined;
   readonly declared: JsonObject;
 }
 
-/** Real capabilities have two or three levels. A server may send enough levels to overflow the stack. */
+/** A server may send enough levels to overflow the stack. */
 const MAX_DEPTH = 16;
 
-/** @returns the first capability of `before` that is missing in `now`, as text for people; undefined if there is none. */
+/** Returns the first capability of `before` that is missing in `now`, for people. */
 export function findMissing(before: Capabilities, now: Capabilities): string | undefined {
   if (before.protocolVersion !== now.protocolVersion) {
     return `protocol revision ${before.protocolVersion} (now ${now.protocolVersion})`;
@@ -110,7 +100,6 @@ export function findMissing(before: Capabilities, now: Capabilities): string | u
 
 function findMissingIn(before: JsonObject, now: JsonObject, depth: number): string | undefined {
   for (const [name, value] of Object.entries(before)) {
-    // False and null do not declare a capability.
     if (value === false || value === null) continue;
     const current = Object.hasOwn(now, name) ? now[name] : undefined;
     // Values other than `true` and objects may change: they are parameters of a capability.
@@ -124,15 +113,12 @@ function findMissingIn(before: JsonObject, now: JsonObject, depth: number): stri
   return undefined;
 }
 
-/** The lists that may change. */
 export const LISTS = ["tools", "prompts", "resources"] as const;
 
-/** Returns the lists with `listChanged`. */
 export function changingLists(declared: JsonObject): (typeof LISTS)[number][] {
   return LISTS.filter((name) => declares(declared, name, "listChanged"));
 }
 
-/** True if server capabilities have this one, such as `resources.subscribe`. */
 export function declares(capabilities: JsonObject, name: string, member: string): boolean {
   const capability = capabilities[name];
   return isJsonObject(capability) && capability[member] === true;

@@ -17,43 +17,37 @@ import {
 export interface ClientMessageProblem {
   readonly code: "PARSE_ERROR" | "INVALID_REQUEST" | "INVALID_PARAMS";
   readonly reason: string;
-  /** The JSON text of the id, if the error response can have it. */
   readonly idText: string | undefined;
 }
 
 export const BATCH_REFUSED: ClientMessageProblem = { code: "INVALID_REQUEST", reason: BATCH_REASON, idText: undefined };
 
-/** The limit of the official SDK. */
 const MAX_BATCH_LENGTH = 100;
-/** The most UTF-8 bytes that one UTF-16 unit takes. */
+/** UTF-8 of one UTF-16 unit. */
 const MAX_UNIT_BYTES = 3;
 const MAX_ID_BYTES = 1024;
 const MAX_NAME_BYTES = 1024;
 const MAX_URI_BYTES = 8 * 1024;
 
-/** The members of the envelope. A server could act on one that is not checked here. */
 const ENVELOPE = { jsonrpc: Slot.jsonrpc, id: Slot.id, method: Slot.method, params: Slot.params } as const;
-/** The ids in `params` that are rewritten for the server. An id that is not rewritten could be that of another client's request. */
+/** These ids are rewritten for the server. Any other could be that of another client's request. */
 const REWRITTEN = { _meta: Slot.meta, requestId: Slot.requestId, progressToken: Slot.progressToken } as const;
-/** The members of `_meta` that are rewritten, or that decide how the message is handled. */
 const OF_META = { progressToken: Slot.metaProgressToken, [MetaKey.protocolVersion]: Slot.metaVersion } as const;
 
-/** The types of JSON values that are checked, by their names for people. */
 const TYPES = {
   "a string": (text) => text.startsWith('"'),
   "a number": (text) => /^[-\d]/.test(text),
-  // Of an id or a token. An integer may have any spelling and size, because the server gets another one.
   "a string or an integer": (text) => text.startsWith('"') || (/^[-\d]/.test(text) && Math.trunc(Number(text)) === Number(text)),
 } as const satisfies Record<string, (text: string) => boolean>;
 
-/** The parameters of the notifications that official servers act on, with their types. */
+/** Official servers act on these notifications. */
 const PARAMS_OF_NOTIFICATION: ReadonlyMap<string, Readonly<Record<string, keyof typeof TYPES>>> = new Map([
   ["notifications/cancelled", { requestId: "a string or an integer", reason: "a string" }],
   ["notifications/progress", { progressToken: "a string or an integer", progress: "a number", total: "a number", message: "a string" }],
 ]);
 const REQUIRED_PARAMS: ReadonlySet<string> = new Set(["progressToken", "progress"]);
 
-/** The values that are kept, logged or compared, and the most bytes of their JSON texts. */
+/** The most bytes of the JSON texts of values that are kept, logged or compared. */
 const LIMITS: readonly (readonly [name: string, slot: number, maxBytes: number])[] = [
   ["id", Slot.id, MAX_ID_BYTES],
   ["method", Slot.method, MAX_NAME_BYTES],
@@ -61,7 +55,6 @@ const LIMITS: readonly (readonly [name: string, slot: number, maxBytes: number])
   ["progressToken", Slot.progressToken, MAX_ID_BYTES],
   ["requestId", Slot.requestId, MAX_ID_BYTES],
 ];
-/** The limits of the values in `params` that are kept, by method. */
 const LIMIT_OF_METHOD: ReadonlyMap<string, (typeof LIMITS)[number]> = new Map([
   ["tools/call", ["name", Slot.toolName, MAX_NAME_BYTES]],
   ["prompts/get", ["name", Slot.toolName, MAX_NAME_BYTES]],
@@ -69,15 +62,14 @@ const LIMIT_OF_METHOD: ReadonlyMap<string, (typeof LIMITS)[number]> = new Map([
   ["resources/unsubscribe", ["uri", Slot.uri, MAX_URI_BYTES]],
   ["logging/setLevel", ["level", Slot.level, MAX_NAME_BYTES]],
 ]);
-/** A text of this length exceeds no limit. Most are shorter. */
+/** A shorter text exceeds no limit, and most are shorter. */
 const MIN_EXCEEDING_LENGTH = Math.min(MAX_ID_BYTES, MAX_NAME_BYTES, MAX_URI_BYTES) / MAX_UNIT_BYTES;
-/** The limit of `notifications/initialized`, which is kept. */
+/** Of `notifications/initialized`, which is kept. */
 const MAX_INITIALIZED_BYTES = 64 * 1024;
 
 /**
- * Checks one message of a client. Rejects what the schemas of the protocol forbid for every method, because official servers drop it without
- * an answer (MCP 2025-11-25 and 2026-07-28, schema). Rejects repeated members of the envelope, and members that match one except for case,
- * because the server could read the other one. The same applies to the ids in `params` that are rewritten.
+ * Rejects what the schemas of the protocol forbid for every method, because official servers drop it without an answer (MCP 2025-11-25 and
+ * 2026-07-28, schema). Rejects ambiguous members of the envelope and ambiguous ids, because the server could read the other one.
  */
 export function checkClientMessage(message: Message | InvalidMessage): Message | ClientMessageProblem {
   if (message.kind === "invalid") {
@@ -92,10 +84,7 @@ export function checkClientMessage(message: Message | InvalidMessage): Message |
   return problem(wrongEnvelope === undefined ? "INVALID_PARAMS" : "INVALID_REQUEST", reason, idText);
 }
 
-/**
- * Checks a batch of a client (MCP 2025-03-26, basic/index). One invalid message rejects the whole batch before any message is sent. The
- * client then knows that none was.
- */
+/** MCP 2025-03-26, basic/index. One invalid message rejects the whole batch before any message is sent. */
 export function checkClientBatch({ messages: readings }: Batch): Message[] | ClientMessageProblem {
   if (readings.length === 0) return problem("INVALID_REQUEST", "the batch is empty");
   if (readings.length > MAX_BATCH_LENGTH) return problem("INVALID_REQUEST", `the batch has more than ${MAX_BATCH_LENGTH} messages`);
@@ -110,7 +99,6 @@ export function checkClientBatch({ messages: readings }: Batch): Message[] | Cli
   return messages;
 }
 
-/** Returns what is wrong with the envelope. */
 function findProblem(message: Message): string | undefined {
   const { kind, outline, text } = message;
   const ambiguity =
@@ -131,7 +119,7 @@ function findProblem(message: Message): string | undefined {
     return message.method === "notifications/initialized" && utf8Length(text) > MAX_INITIALIZED_BYTES
       ? `notifications/initialized has more than ${MAX_INITIALIZED_BYTES} bytes`
       : undefined;
-  // A server could act on it, and the unchecked `notifications/cancelled` could name another client's request.
+  // The unchecked `notifications/cancelled` could name another client's request.
   if (message.method.startsWith("notifications/")) return "a notification has no id";
   return typeof message.id === "string" || Math.trunc(message.id) === message.id ? undefined : '"id" must be a string or an integer';
 }
@@ -143,7 +131,7 @@ function describeExceeded(message: Message): string | undefined {
   return undefined;
 }
 
-/** Returns what is wrong with the other parameters of a notification, since no server answers that. */
+/** No server answers a wrong notification. */
 function findWrongParam({ method, text, outline }: NotificationMessage): string | undefined {
   const params = PARAMS_OF_NOTIFICATION.get(method);
   if (params === undefined || isLong(outline, Slot.params)) return undefined;
@@ -162,7 +150,6 @@ function findWrongMeta(outline: Outline): string | undefined {
   const token = outline.textAt(Slot.metaProgressToken);
   if (token !== undefined && !TYPES["a string or an integer"](token)) return '"progressToken" must be a string or an integer';
   if (isLong(outline, Slot.meta)) return undefined;
-  // Nearly no message has it, so its text is searched before its name is.
   if (!outline.hasEscapedName && outline.textAt(Slot.meta)?.includes(MetaKey.relatedTask) !== true) return undefined;
   const [task] = findMembers(text, outline.start(Slot.meta), [MetaKey.relatedTask]).spans;
   if (task === undefined) return undefined;
@@ -172,7 +159,7 @@ function findWrongMeta(outline: Outline): string | undefined {
     : `"${MetaKey.relatedTask}" must be an object with the string "taskId"`;
 }
 
-/** True for a value whose members are not checked, as that would block the event loop. At worst, a request waits for its timeout. */
+/** The members of a long value are not checked, as that would block the event loop. At worst, a request waits for its timeout. */
 function isLong(outline: Outline, slot: number): boolean {
   return outline.end(slot) - outline.start(slot) > LONG_TEXT_LENGTH;
 }

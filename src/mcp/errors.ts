@@ -9,31 +9,30 @@ export const JsonRpcErrorCode = {
   InternalError: -32603,
   /** `data.code` names the error. */
   ServerError: -32000,
-  /** Used by MCP SDKs for a session that does not exist (HTTP 404), and for a request that timed out (HTTP 200). */
+  /** MCP SDKs use it for a session that does not exist (HTTP 404), and for a request that timed out (HTTP 200). */
   SessionOrTimeout: -32001,
-  /** A header of a request is missing or differs from the body (MCP 2026-07-28, basic/transports). */
+  /** MCP 2026-07-28, basic/transports. */
   HeaderMismatch: -32020,
-  /** The request needs a client capability that it does not declare (MCP 2026-07-28, basic). */
+  /** MCP 2026-07-28, basic. */
   MissingCapability: -32021,
-  /** The revision of the request is not supported (MCP 2026-07-28, basic/versioning). */
+  /** MCP 2026-07-28, basic/versioning. */
   UnsupportedVersion: -32022,
 } as const;
 
-/** The clients that need other advice, as docs/ERRORS.md describes them. */
+/** The clients that need other advice, as docs/ERRORS.md names them. */
 export const SPECIAL_CLIENTS = { sse: "On `/messages`", browser: "In a browser", page: "On `/page/events`" } as const;
 export type SpecialClient = keyof typeof SPECIAL_CLIENTS;
 
 export interface ErrorEntry {
   readonly httpStatus: number;
   readonly jsonRpcCode: number;
-  /** The code for requests without a session; undefined if it is the same, or that of an internal error. */
+  /** For requests without a session, if it differs and is not that of an internal error. */
   readonly modernCode?: number;
   readonly when: string;
-  /** Advice for the client, also the `action` of the error's data. */
+  /** Also the `action` of the error's data. */
   readonly action: string;
-  /** The advice if the request was sent. Undefined if it is the same, or if `sent` has one value only for this error. */
+  /** If the request was sent, if that needs other advice. */
   readonly actionIfSent?: string;
-  /** The advice for special clients, if it differs. */
   readonly actionFor?: Readonly<Partial<Record<SpecialClient, string>>>;
 }
 
@@ -47,17 +46,16 @@ function entry(httpStatus: number, jsonRpcCode: number, texts: Omit<ErrorEntry, 
 }
 
 /**
- * The errors of this program. Codes are stable. Errors about the HTTP request have an HTTP error status, those of an accepted request 200. 404 on
- * the endpoint always means that the session is gone, or, for a request without a session, that its method does not exist.
+ * Codes are stable. Errors about the HTTP request have an HTTP error status, those of an accepted request 200. 404 on the endpoint always
+ * means that the session is gone or, without one, that the method does not exist.
  */
 export const ERROR_CATALOG = {
-  // Before the session of an HTTP request is looked up.
   PARSE_ERROR: entry(400, ParseError, {
     when: "The body is not UTF-8 or not JSON.",
     action: "Send one JSON-RPC 2.0 message as UTF-8 JSON.",
   }),
   INVALID_REQUEST: entry(400, InvalidRequest, {
-    when: "The body is not a valid JSON-RPC 2.0 message for this session. A member that occurs twice is not valid, even in another case, nor one that JSON-RPC does not have. Ids, progress tokens and names have at most 1 KiB, subscription URIs 8 KiB. Or the request is not valid HTTP: 431 for too large headers, 417 for `Expect`, else 400.",
+    when: "The body is not a valid JSON-RPC 2.0 message for this session. No member may occur twice, even in another case. Ids, progress tokens and names have at most 1 KiB, subscription URIs 8 KiB. Or the request is not valid HTTP: 431 for too large headers, 417 for `Expect`, else 400.",
     action: "Correct the request as the error message says.",
   }),
   ORIGIN_NOT_ALLOWED: entry(403, ServerError, {
@@ -66,7 +64,7 @@ export const ERROR_CATALOG = {
     actionFor: { page: "Open the page of the sidecar itself." },
   }),
   HOST_NOT_ALLOWED: entry(403, ServerError, {
-    when: "ALLOWED_HOSTS does not list the `Host`. By default, a sidecar on loopback allows only names of this machine. Without a token, `/status`, `/metrics` and the page also reject public names.",
+    when: "ALLOWED_HOSTS does not list the `Host`. On loopback, only names of this machine are allowed by default. Without a token, `/status`, `/metrics` and the page reject public names.",
     action: "Use an allowed host name, or add this one to CLAW_MCP_STDIO_ALLOWED_HOSTS.",
   }),
   UNAUTHORIZED: entry(401, ServerError, {
@@ -102,7 +100,7 @@ export const ERROR_CATALOG = {
     },
   }),
   SESSION_NOT_FOUND: entry(404, SessionOrTimeout, {
-    when: "The session has ended or never existed: DELETE, a removed token, eviction with subscriptions, RESTART_LIMIT of its private server, or a restarted server that lacks capabilities. Or another token opened it. Or its key (SESSION_KEY, SERVER_NAME) is not that of this replica, or SESSION_MAX_AGE_MS is over.",
+    when: "The session has ended: DELETE, a removed token, eviction with subscriptions, RESTART_LIMIT, or a server that came back with fewer capabilities. Or another token opened it, its key (SESSION_KEY, SERVER_NAME) is another one, or SESSION_MAX_AGE_MS is over.",
     action: "Call initialize again, without a session id.",
     actionFor: { sse: OPEN_SSE_FIRST },
   }),
@@ -159,7 +157,7 @@ export const ERROR_CATALOG = {
     action: "Fix the command, environment or dependencies of the server. The message, `stderrTail` and `/readyz` show why it exits.",
   }),
   UPSTREAM_RESPONSE_TOO_LARGE: entry(200, InternalError, {
-    when: "The response is longer than MAX_LINE_BYTES, or than a quarter of MEMORY_BUDGET_BYTES; or the budget was used up, and it was the longest unfinished one. With a tool policy, also a page of tools over 8 MiB. The server keeps running.",
+    when: "The response is longer than MAX_LINE_BYTES or a quarter of MEMORY_BUDGET_BYTES, was the longest unfinished one when the budget was used up, or is a page of tools over 8 MiB. The server keeps running.",
     action: "Ask for less, or raise CLAW_MCP_STDIO_MAX_LINE_BYTES or the budget. If `retrySafe` is false, it may have taken effect.",
   }),
   UPSTREAM_INVALID_RESPONSE: entry(200, InternalError, {
@@ -171,7 +169,7 @@ export const ERROR_CATALOG = {
     action: "Check whether the request took effect. The server needs an extension that the sidecar does not support.",
   }),
   OVERLOADED: entry(503, ServerError, {
-    when: "The queue is full (MAX_HELD_REQUESTS, MAX_QUEUED_BYTES), where the session with the most requests loses its newest. Or the request was held for HOLD_TIMEOUT_MS because of MAX_IN_FLIGHT, TOOL_CONCURRENCY, or MAX_PRIVATE_SERVERS processes that all wait for answers. Or MAX_CONNECTIONS are in use.",
+    when: "MAX_HELD_REQUESTS, MAX_QUEUED_BYTES or MAX_CONNECTIONS is reached. Or the request was held for HOLD_TIMEOUT_MS because of MAX_IN_FLIGHT, TOOL_CONCURRENCY, or MAX_PRIVATE_SERVERS processes that all wait for answers.",
     action:
       "Retry after `retryAfterSeconds`, with fewer requests at a time. If the message names MAX_PRIVATE_SERVERS, answer the open questions, or raise it.",
   }),
@@ -180,7 +178,7 @@ export const ERROR_CATALOG = {
     action: "Unless `retrySafe` is true, check its effect first. Retry after `retryAfterSeconds`, with fewer or shorter requests.",
   }),
   SESSION_OVERLOADED: entry(429, ServerError, {
-    when: "The session, or the client without one, has MAX_SESSION_REQUESTS requests in flight or queued, or 256 subscriptions or 10,000 resources without a session. Or 16 requests of a connection are not answered; this response is its last.",
+    when: "The session or client has MAX_SESSION_REQUESTS requests in flight or queued, or without a session 256 subscriptions or 10,000 resources. Or 16 requests of the connection are unanswered; this response is its last.",
     action: "Wait for responses, or end subscriptions, then retry after `retryAfterSeconds`.",
   }),
   TOOL_NOT_FOUND: entry(200, InvalidParams, {
@@ -227,22 +225,20 @@ export const ERROR_CATALOG = {
 
 export type SidecarErrorCode = keyof typeof ERROR_CATALOG;
 
-/** The details of an error besides its message. All fields are safe to show to a client. */
+/** All fields are safe to show to a client. */
 export interface ErrorDetails {
-  /** True if any part of the request was written to the MCP server's stdin. Default: false. */
+  /** True if any part of the request was written to the server's stdin. Default: false. */
   readonly sent?: boolean;
   /** True if sending the same request again cannot repeat a side effect. Default: true if it was not sent. */
   readonly retrySafe?: boolean;
   readonly exitCode?: number;
   readonly signal?: string;
-  /** The last lines that the MCP server wrote to stderr, with secrets masked. */
+  /** With secrets masked. */
   readonly stderrTail?: readonly string[];
   readonly timeoutMs?: number;
   readonly limitBytes?: number | undefined;
   readonly supported?: readonly string[];
-  /** The capabilities that the client must declare for this request. */
   readonly requiredCapabilities?: object;
-  /** The revision that the client asked for. */
   readonly requested?: string;
   /** Also the `Retry-After` header, in whole seconds. */
   readonly retryAfterSeconds?: number;
@@ -256,7 +252,6 @@ export class SidecarError extends Error {
   readonly details: AllDetails;
   readonly #client: SpecialClient | undefined;
 
-  /** @param client undefined for the usual advice. */
   constructor(code: SidecarErrorCode, message: string, details: ErrorDetails = {}, client?: SpecialClient) {
     super(message);
     this.code = code;
@@ -265,20 +260,18 @@ export class SidecarError extends Error {
     this.details = { sent, retrySafe: !sent, ...details };
   }
 
-  /** The `data` member of the JSON-RPC error. @see docs/ERRORS.md */
+  /** The `data` of the JSON-RPC error (docs/ERRORS.md). */
   get data(): AllDetails & { readonly code: SidecarErrorCode; readonly action: string } {
     return { code: this.code, action: actionOf(this.code, this.details.sent, this.#client), ...this.details };
   }
 }
 
-/** Returns the advice for the client. @param sent as in the error's details. */
 export function actionOf(code: SidecarErrorCode, sent = false, client?: SpecialClient): string {
   const { action, actionIfSent = action, actionFor = {} }: ErrorEntry = ERROR_CATALOG[code];
   const special = client === undefined ? undefined : actionFor[client];
   return special ?? (sent ? actionIfSent : action);
 }
 
-/** Returns the message of any thrown value, for a log or a person. */
 export function describeError(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

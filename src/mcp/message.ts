@@ -4,20 +4,19 @@ import { JsonScanner, type Outline, Shape } from "../json/read.ts";
 import { detached, shorten } from "../json/text.ts";
 import { JsonRpcErrorCode } from "./errors.ts";
 
-/** The revisions of MCP with `initialize` and sessions, newest first. */
+/** The revisions with `initialize` and sessions, newest first. */
 export const LEGACY_PROTOCOL_VERSIONS: readonly string[] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
 
 export const NEWEST_LEGACY_PROTOCOL_VERSION = "2025-11-25";
 
-/** The revisions without sessions: each request has its revision and capabilities in `_meta`. Newest first. */
+/** The revisions without sessions, newest first. */
 export const MODERN_PROTOCOL_VERSIONS: readonly string[] = ["2026-07-28"];
 
 export const NEWEST_MODERN_PROTOCOL_VERSION = "2026-07-28";
 
-/** The first of them. Later ones sort after it as text. */
 const FIRST_MODERN_PROTOCOL_VERSION = "2026-07-28";
 
-/** The reserved keys in `_meta` of the stateless revisions (MCP 2026-07-28, basic), and that of tasks (MCP 2025-11-25). */
+/** MCP 2026-07-28, basic; that of tasks: MCP 2025-11-25. */
 export const MetaKey = {
   protocolVersion: "io.modelcontextprotocol/protocolVersion",
   clientCapabilities: "io.modelcontextprotocol/clientCapabilities",
@@ -28,11 +27,10 @@ export const MetaKey = {
   subscriptionId: "io.modelcontextprotocol/subscriptionId",
 } as const;
 
-/** The id of a request: MCP allows strings and numbers, but not `null` (MCP 2025-11-25, basic/index). */
+/** Not `null` (MCP 2025-11-25, basic/index). */
 export type JsonRpcId = string | number;
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** All members of a message that the sidecar reads. */
 export const MESSAGE = new Shape({
   jsonrpc: {},
   id: {},
@@ -55,7 +53,6 @@ export const MESSAGE = new Shape({
   error: {},
 });
 
-/** The slots of the members in the outline of a message. */
 export const Slot = {
   jsonrpc: MESSAGE.slotOf("jsonrpc"),
   id: MESSAGE.slotOf("id"),
@@ -89,7 +86,6 @@ export const Slot = {
   error: MESSAGE.slotOf("error"),
 } as const;
 
-/** A text, and the positions of its members. */
 export interface SentText {
   readonly text: string;
   readonly outline: Outline;
@@ -98,10 +94,9 @@ export interface SentText {
 export interface RequestMessage extends SentText {
   readonly kind: "request";
   readonly id: JsonRpcId;
-  /** The JSON text of the id, as the sender spells it. */
   readonly idText: string;
   readonly method: string;
-  /** Changes for the server. They do not concern the members of the outline. */
+  /** Changes for the server, not of the members of the outline. */
   readonly edits?: readonly Edit[];
 }
 
@@ -112,7 +107,7 @@ export interface NotificationMessage extends SentText {
 
 export interface ResponseMessage extends SentText {
   readonly kind: "response";
-  /** Undefined for an error that belongs to no particular request (`id: null`, or without `id`). */
+  /** Undefined for an error without an id. */
   readonly id: JsonRpcId | undefined;
   readonly isError: boolean;
 }
@@ -122,69 +117,59 @@ export type Message = RequestMessage | NotificationMessage | ResponseMessage;
 export interface InvalidMessage {
   readonly kind: "invalid";
   readonly text: string;
-  /** False if the text is not JSON. */
   readonly isJson: boolean;
-  /** Describes the problem to the sender. */
   readonly reason: string;
-  /** The JSON text of the id, if it is unambiguous. */
+  /** JSON text. Undefined if it is ambiguous. */
   readonly idText: string | undefined;
-  /** The id of the sidecar's request that the text would answer if it was a valid response. Only for texts of servers. */
+  /** The request of the sidecar that a server's text would answer if it was a valid response. */
   readonly answeredId?: number;
 }
 
-/** A JSON array of messages. Only revision 2025-03-26 has batches. */
+/** Only revision 2025-03-26 has batches. */
 export interface Batch {
   readonly kind: "batch";
   readonly text: string;
   readonly messages: readonly (Message | InvalidMessage)[];
-  /** True if it has further messages, which are not read. */
+  /** True if it has more messages, which are not read. */
   readonly isCut: boolean;
 }
 
 const MAX_READ_MESSAGES = 1000;
 
-/** A line that was discarded because of its length. Its ends may show which request it answers (`readEnds`). */
+/** A line that was discarded because of its length. `readEnds` may show which request it answers. */
 export interface OverlongLine {
   readonly kind: "overlong";
   readonly bytes: number;
-  /** The JSON text of its id; undefined if the ends do not show it. */
   readonly idText: string | undefined;
-  /** True for a request or notification, whose id is not that of a response. */
+  /** True for a request or notification. */
   readonly hasMethod: boolean;
-  /** True if the length was within the limit, but the memory was full. */
   readonly isForMemory: boolean;
 }
 
 export type Reading = Message | InvalidMessage | Batch;
 
-/** The reason for rejecting a message that only has an envelope. */
 export const NO_CONTENT = 'the message has neither "method" nor "result" nor "error"';
 export const NO_VERSION = '"jsonrpc" must be "2.0"';
-/** The reason for rejecting a batch. */
 export const BATCH_REASON = "a batch (JSON array) is not accepted; send one message per request";
-/** Longer texts are read in steps, so that they do not block the event loop. In UTF-16 units. */
+/** Longer texts are read in steps, to not block the event loop. In UTF-16 units. */
 export const LONG_TEXT_LENGTH = 64 * 1024;
-/** The length of a step, in UTF-16 units. A step takes about 40 ms at worst. */
+/** In UTF-16 units. A step takes 40 ms at worst. */
 const STEP_LENGTH = 2 * 1024 * 1024;
 
 export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The sender. */
 type Origin = "client" | "server";
 
-/** Runs work without its pauses. */
 export function withoutSteps<Result>(work: Generator<undefined, Result>): Result {
   let step = work.next();
   while (step.done !== true) step = work.next();
   return step.value;
 }
 
-/** Reused for all texts that are read without steps. */
 const SCANNER = new JsonScanner("", MESSAGE);
 
-/** Reads a text without steps. Never throws. */
 export function readText(text: string, origin: Origin = "client"): Reading {
   SCANNER.begin(text, MESSAGE);
   SCANNER.advance();
@@ -194,13 +179,11 @@ export function readText(text: string, origin: Origin = "client"): Reading {
   return message ?? withoutSteps(readInSteps(text, origin));
 }
 
-/** Reads one message, not a batch. Never throws. */
 export function readMessage(text: string, origin: Origin = "client"): Message | InvalidMessage {
   const reading = readText(text, origin);
   return reading.kind === "batch" ? { kind: "invalid", text, isJson: true, reason: BATCH_REASON, idText: undefined } : reading;
 }
 
-/** Reads a text, and pauses after each step. */
 export function* readInSteps(text: string, origin: Origin = "client"): Generator<undefined, Reading> {
   const scanner = new JsonScanner(text, MESSAGE);
   yield* scanInSteps(scanner);
@@ -221,7 +204,6 @@ export function* readInSteps(text: string, origin: Origin = "client"): Generator
   return { kind: "batch", text, messages, isCut: elements.length > MAX_READ_MESSAGES };
 }
 
-/** Scans a text, and pauses after each step. */
 export function* scanInSteps(scanner: JsonScanner): Generator<undefined, void> {
   for (;;) {
     scanner.advance(STEP_LENGTH);
@@ -230,7 +212,6 @@ export function* scanInSteps(scanner: JsonScanner): Generator<undefined, void> {
   }
 }
 
-/** Classifies a text as a JSON-RPC message by the members of its envelope. */
 export function classify({ outline, isValid, isArray, isObject }: JsonScanner, origin: Origin): Message | InvalidMessage {
   const { text } = outline;
   if (!isValid) return { kind: "invalid", text, isJson: false, reason: "not JSON", idText: undefined };
@@ -239,7 +220,7 @@ export function classify({ outline, isValid, isArray, isObject }: JsonScanner, o
   const idKind = outline.firstAt(Slot.id);
   if (outline.stringAt(Slot.jsonrpc) !== "2.0") return invalid(outline, NO_VERSION);
   const isResponse = outline.has(Slot.result) || outline.has(Slot.error);
-  // For a server, any method beside a result that is not a string is one more member without meaning.
+  // A server's method beside a result, if it is not a string, is one more member without meaning.
   if (!outline.has(Slot.method) || (isResponse && origin === "server" && outline.firstAt(Slot.method) !== '"')) {
     if (!isResponse) return invalid(outline, NO_CONTENT);
     if (id === undefined && idKind !== "" && idKind !== "n") return invalid(outline, '"id" must be a string or a number');
@@ -257,13 +238,13 @@ export function invalid(outline: Outline, reason: string): InvalidMessage {
   return { kind: "invalid", text: outline.text, isJson: true, reason, idText: unambiguousId(outline) };
 }
 
-/** Returns the JSON text of the id; undefined for one that another parser would read differently, and for any other value. */
+/** Undefined if another parser would read another one. */
 export function unambiguousId(outline: Outline): string | undefined {
   const isId = outline.numberAt(Slot.id) !== undefined || outline.firstAt(Slot.id) === '"';
   return isId && outline.doubleAt(Slot.id) === undefined ? outline.textAt(Slot.id) : undefined;
 }
 
-/** True for a reading of a server that needs nothing else (`mcp/server-line.ts`). Almost all are, so this is cheap. */
+/** True for a server's message that needs no `settle`, as almost all. */
 export function isPlain(reading: Reading): boolean {
   if (reading.kind === "request" || reading.kind === "notification") return true;
   if (reading.kind !== "response" || typeof reading.id !== "number") return false;
@@ -272,7 +253,7 @@ export function isPlain(reading: Reading): boolean {
   return outline.firstAt(Slot.result) === "{" && outline.unknownName === undefined && outline.isUnambiguous;
 }
 
-/** Returns the reason why another parser may find a different value for one of the members, for the sender; undefined if none does. */
+/** Returns the reason why another parser may find another value for one of the members. */
 export function findAmbiguity(outline: Outline, slots: Readonly<Record<string, number>>): string | undefined {
   if (outline.isUnambiguous) return undefined;
   for (const name in slots) {
@@ -287,71 +268,61 @@ export function isLegacyVersion(protocolVersion: string): boolean {
   return LEGACY_PROTOCOL_VERSIONS.includes(protocolVersion);
 }
 
-/** True for the first revision without sessions and for later ones, known or not. */
 export function isModernVersion(protocolVersion: string | undefined): boolean {
   return protocolVersion !== undefined && protocolVersion >= FIRST_MODERN_PROTOCOL_VERSION && /^\d{4}-\d{2}-\d{2}$/.test(protocolVersion);
 }
 
 /**
- * True if a message belongs to a revision without sessions: its `_meta` or the `MCP-Protocol-Version` header says so (MCP 2026-07-28,
- * basic/versioning). It belongs to a session all the same if both name the same revision with sessions. Other headers and keys show
- * nothing, because clients of sessions send them too.
- *
- * @param headerVersion the value of `MCP-Protocol-Version`.
+ * True if `_meta` or the `MCP-Protocol-Version` header names a revision without sessions (MCP 2026-07-28, basic/versioning), unless both
+ * name the same one with sessions. Other headers and keys show nothing, because clients of sessions send them too.
  */
 export function isModernMessage({ outline }: Message, headerVersion: string | undefined): boolean {
   if (!outline.has(Slot.metaVersion)) return isModernVersion(headerVersion);
   return headerVersion === undefined || !isLegacyVersion(headerVersion) || outline.stringAt(Slot.metaVersion) !== headerVersion;
 }
 
-/** Returns the revision to answer `initialize` with: the client's if known, else the newest (MCP 2025-11-25, basic/lifecycle). */
+/** The client's if known, else the newest (MCP 2025-11-25, basic/lifecycle). */
 export function negotiateProtocolVersion(requested: unknown): string {
   return typeof requested === "string" && LEGACY_PROTOCOL_VERSIONS.includes(requested) ? requested : NEWEST_LEGACY_PROTOCOL_VERSION;
 }
 
-/** True if clients of this revision accept an event that has an id but no data. Older parsers fail on it. Revisions sort as text. */
+/** True if clients accept an event that has an id but no data. Older parsers fail on it. Revisions sort as text. */
 export function hasPrimedStreams(protocolVersion: string): boolean {
   return protocolVersion >= "2025-11-25";
 }
 
-/** True if this revision has JSON-RPC batches, which 2025-06-18 removed. */
 export function hasBatches(protocolVersion: string): boolean {
   return protocolVersion < "2025-06-18";
 }
 
-/** True for an error of a server that does not know the method of a handshake, or supports other revisions only. */
 export function refusesRevision({ text, outline }: RequestMessage | ResponseMessage): boolean {
   if (outline.firstAt(Slot.error) !== "{") return false;
   const code = Number(textOf(text, findMembers(text, outline.start(Slot.error), ["code"]).spans[0]));
   return code === JsonRpcErrorCode.UnsupportedVersion || code === JsonRpcErrorCode.MethodNotFound;
 }
 
-/** The levels of RFC 5424, as in MCP 2025-11-25 and 2026-07-28, server/utilities/logging; the least severe first. */
+/** RFC 5424, the least severe first (MCP 2025-11-25 and 2026-07-28, server/utilities/logging). */
 export const LOG_LEVELS: readonly string[] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
-/** True if a message of this level is at least as severe as the wanted one; false if that is no level. */
+/** False if `wanted` is no level. */
 export function isAtLeast(level: string | undefined, wanted: string): boolean {
   const least = LOG_LEVELS.indexOf(wanted);
   return least !== -1 && level !== undefined && LOG_LEVELS.indexOf(level) >= least;
 }
 
-/**
- * A line for the MCP server's stdin. The writer marks it as written; before that, the sender may withdraw it, and the server has not seen it.
- */
+/** A line for the server's stdin. Before it is written, the sender may withdraw it. */
 export interface Outgoing {
-  /** One JSON-RPC message without its newline. Emptied when written unless `isKept`, to free memory while the response is awaited. */
+  /** Emptied when written unless `isKept`, to free memory while the response is awaited. */
   text: string;
-  /** True if the text may be written again, to the next generation. */
+  /** The text may be written again, to the next generation. */
   readonly isKept: boolean;
-  /** The length in UTF-8; undefined until the writer counts it. */
+  /** Undefined until the writer counts it. */
   byteLength: number | undefined;
-  /** True if the server may have seen it, at least in part. */
   isWritten: boolean;
   /** Called when the emptied text has left the memory. */
   onEmptied?: (() => void) | undefined;
 }
 
-/** Returns a line of the sidecar itself. */
 export function outgoing(text: string): Outgoing {
   return { text, isKept: false, byteLength: undefined, isWritten: false };
 }

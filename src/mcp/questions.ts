@@ -8,24 +8,21 @@ import type { FoundResult } from "./translate.ts";
 
 const INPUT_REQUIRED = "input_required";
 
-/** The maximum number of questions in one result, and of UTF-16 units of each. A sampling may have images. */
+/** A sampling may have images. In UTF-16 units. */
 const MAX_QUESTIONS = 64;
 const MAX_QUESTION_LENGTH = 4 * 1024 * 1024;
 
-/** A question in a result of a server without sessions. */
 export interface InputRequest {
-  /** The JSON text of its key. */
   readonly keyText: string;
   readonly kinds: AskKinds;
-  /** The question as an ordinary request, with an id that the client must not get. */
+  /** As an ordinary request, with an id that the client must not get. */
   readonly request: RequestMessage;
 }
 
-/** The result `input_required` (MCP 2026-07-28, basic/utilities/mrtr). */
+/** MCP 2026-07-28, basic/utilities/mrtr. */
 export interface InputRequired {
   /** Empty if the server just wants the request again. */
   readonly questions: readonly InputRequest[];
-  /** The JSON text of the state for the next request; undefined for none. */
   readonly stateText: string | undefined;
 }
 
@@ -33,7 +30,7 @@ export function isInputRequired({ outline, isError }: ResponseMessage): boolean 
   return !isError && outline.stringAt(Slot.resultType) === INPUT_REQUIRED;
 }
 
-/** @param result the start of the result in the text. @returns the reason if it is invalid. */
+/** @returns the reason if it is invalid. */
 export function readInputRequired(text: string, result: number): InputRequired | string {
   const { spans, double } = findMembers(text, result, ["inputRequests", "requestState"]);
   const [requests, state] = spans;
@@ -47,8 +44,8 @@ export function readInputRequired(text: string, result: number): InputRequired |
 }
 
 /**
- * Returns the error in place of a result that asks a client without a session for what it has not declared: the server does not know if it can
- * answer. A task asks in the result of `tasks/get`.
+ * Returns the error in place of a result that asks a client without a session for what it has not declared. A task asks in the result of
+ * `tasks/get`.
  */
 export function checkQuestions({ text, result, resultType }: FoundResult, method: string, declared: AskKinds): SidecarError | undefined {
   const mayAsk = stringOf(text, resultType) === INPUT_REQUIRED || (method.startsWith("tasks/") && text[result.start] === "{");
@@ -57,7 +54,7 @@ export function checkQuestions({ text, result, resultType }: FoundResult, method
   return typeof asked === "string" ? invalidQuestion(asked) : checkDeclared(asked.questions, declared);
 }
 
-/** Returns the error for questions of kinds that a client has not declared (MCP 2026-07-28, basic/utilities/mrtr). */
+/** MCP 2026-07-28, basic/utilities/mrtr. */
 export function checkDeclared(questions: readonly InputRequest[], declared: AskKinds): SidecarError | undefined {
   const missing = questions.reduce((kinds, question) => kinds | (isSubset(question.kinds, declared) ? 0 : question.kinds), 0);
   return missing === 0 ? undefined : undeclared(missing);
@@ -90,7 +87,7 @@ function readQuestions(text: string, start: number): InputRequest[] | string {
   return problem ?? questions;
 }
 
-/** @param text the `InputRequest`. @returns undefined if it is invalid. */
+/** @returns undefined if it is invalid. */
 function readQuestion(keyText: string, text: string): InputRequest | undefined {
   if (!text.startsWith("{")) return undefined;
   const { spans, double } = findMembers(text, 0, ["method", "params"]);
@@ -111,7 +108,7 @@ export function withElicitationId({ kinds, request }: InputRequest, id: string):
   return edited.kind === "request" ? edited : request;
 }
 
-/** The params of a question that belong to its connection or to a revision with sessions. */
+/** These belong to its connection or to a revision with sessions. */
 const REMOVED_PARAMS: ReadonlySet<string> = new Set(["task", "elicitationId"]);
 const REMOVED_META: ReadonlySet<string> = new Set(["progressToken", MetaKey.relatedTask]);
 const ACTIONS: ReadonlySet<string | undefined> = new Set(["accept", "decline", "cancel"]);
@@ -122,10 +119,9 @@ const ANSWER_MEMBERS: Readonly<Record<string, readonly string[]>> = {
   [AskMethod.roots]: ["roots"],
 };
 
-/** A string id of a server that is also a good key. */
 const PLAIN_KEY = /^(?!__proto__$)[\w.:/-]{1,64}$/;
 
-/** Returns a server's request as a client without a session gets it (MCP 2026-07-28, basic/utilities/mrtr, InputRequest). */
+/** As a client without a session gets it (MCP 2026-07-28, basic/utilities/mrtr, InputRequest). */
 export function embeddedText({ method, outline }: RequestMessage): string {
   const params = outline.textAt(Slot.params) ?? "{}";
   const edits = removeMembers(params, 0, (name) => REMOVED_PARAMS.has(name));
@@ -134,7 +130,7 @@ export function embeddedText({ method, outline }: RequestMessage): string {
   return `{"method":${JSON.stringify(method)},"params":${applyEdits(params, edits)}}`;
 }
 
-/** Returns the key that a server has chosen for its question by the id: a plain string. Undefined for any other id, such as a number. */
+/** A server may choose the key of its question by a plain string as the id. */
 export function chosenKey(id: unknown): string | undefined {
   return typeof id === "string" && PLAIN_KEY.test(id) ? id : undefined;
 }
@@ -146,7 +142,7 @@ export function keyOf(id: unknown, taken: ReadonlySet<string>): string {
   return key;
 }
 
-/** True if a client's answer has the form that the server needs. Servers may not validate it again. */
+/** Servers may not validate an answer again. */
 export function isAnswer(method: string, text: string): boolean {
   if (!text.startsWith("{")) return false;
   const { spans, double } = findMembers(text, 0, ANSWER_MEMBERS[method] ?? []);
@@ -159,19 +155,18 @@ export function isAnswer(method: string, text: string): boolean {
   return isRole && (contentStart === "{" || contentStart === "[") && stringOf(text, model) !== undefined;
 }
 
-/** The maximum number of answers that are read from one request. */
 const MAX_ANSWERS = 256;
-/** Answers that come before the questions are kept. In UTF-16 units. */
+/** Of answers that come before the questions, which are kept. In UTF-16 units. */
 const MAX_EARLY_LENGTH = 16 * 1024;
 
-/** Returns the answers of a first request, without the text that they are from. Long ones are ignored: the client is asked then. */
+/** Long ones are ignored: the client is asked then. */
 export function earlyAnswersOf(request: RequestMessage): ReadonlyMap<string, string> {
   const span = request.outline.span(Slot.inputResponses);
   if (span === undefined || span.end - span.start > MAX_EARLY_LENGTH) return new Map();
   return new Map([...answersOf(request)].map(([key, text]) => [key, detached(text, request.text)]));
 }
 
-/** Returns the answers of a request by key, as JSON texts. An ambiguous key has none. */
+/** By key, as JSON texts. An ambiguous key has none. */
 export function answersOf({ text, outline }: RequestMessage): ReadonlyMap<string, string> {
   const answers = new Map<string, string>();
   const ambiguous = new Set<string>();
@@ -188,17 +183,14 @@ export function answersOf({ text, outline }: RequestMessage): ReadonlyMap<string
 const MAX_TEXT_LENGTH = 300;
 
 /**
- * Returns the error in place of a response, if the server has failed after it was refused a question (MCP 2026-07-28, basic,
- * MissingRequiredClientCapability). A server that does without the answer has a result.
- *
- * @param missing the kinds of the questions that were refused because the client has not declared them. @returns undefined for a result.
+ * Returns the error in place of a response if the server has failed after it was refused questions of the `missing` kinds (MCP 2026-07-28,
+ * basic, MissingRequiredClientCapability).
  */
 export function missingCapability(body: string, missing: AskKinds): SidecarError | undefined {
   const reason = missing === 0 ? undefined : failureText(body);
   return reason === undefined ? undefined : undeclared(missing, `, and then failed: ${reason}`);
 }
 
-/** Returns the error for questions of these kinds, which a client has not declared. @param consequence follows in the message. */
 function undeclared(missing: AskKinds, consequence = ""): SidecarError {
   const requiredCapabilities = capabilitiesFor(missing);
   const names = Object.keys(requiredCapabilities).join(", ");
@@ -206,7 +198,7 @@ function undeclared(missing: AskKinds, consequence = ""): SidecarError {
   return new SidecarError("MISSING_CAPABILITY", message, { sent: true, requiredCapabilities });
 }
 
-/** Returns the text of a JSON-RPC error, or of a result with `isError`; undefined for any other response. */
+/** Undefined for a success. */
 function failureText(body: string): string | undefined {
   const [error, result] = findMembers(body, 0, ["error", "result"]).spans;
   const isError = result !== undefined && textOf(body, findPath(body, result.start, ["isError"])) === "true";

@@ -12,45 +12,40 @@ import {
   Slot,
 } from "./message.ts";
 
-/** Returns a client's request for the server, with `wireId` as its id and, if it has one, as its progress token. */
+/** With `wireId` as its id and, if it has one, as its progress token. */
 export function requestToServer(request: RequestMessage, wireId: number): string {
   const edits = editsOf(request, String(wireId), Slot.id, Slot.metaProgressToken);
   return messageToServer(request, request.edits === undefined ? edits : [...edits, ...request.edits]);
 }
 
-/** Returns a server's request for its client, with `id` as its id and, if it has one, as its progress token. */
+/** With `id` as its id and, if it has one, as its progress token. */
 export function requestToClient(request: RequestMessage, id: number): string {
   return toOneLine(applyEdits(request.text, editsOf(request, String(id), Slot.id, Slot.metaProgressToken)));
 }
 
-/** Returns a server's notification with the id or token that the client knows, as JSON text. */
+/** @param text the id or token that the client knows, as JSON. */
 export function notificationToClient(notification: NotificationMessage, slot: number, text: string): string {
   return toOneLine(applyEdits(notification.text, editsOf(notification, text, slot)));
 }
 
-/** Returns a server's response with the id that the client chose. */
 export function responseToClient(response: ResponseMessage, idText: string): string {
   return applyEdits(response.text, editsOf(response, idText, Slot.id));
 }
 
-/** Returns the edit that puts members first in the params; undefined if these are not an object. @param members their JSON text. */
+/** Undefined if the params are not an object. @param members JSON text. */
 export function firstOfParams({ text, outline }: RequestMessage, members: string): Edit | undefined {
   if (!outline.has(Slot.params)) return firstMembers(text, text.indexOf("{"), `"params":{${members}}`);
   return outline.firstAt(Slot.params) === "{" ? firstMembers(text, outline.start(Slot.params), members) : undefined;
 }
 
-/**
- * Returns a client's edited message on one line. U+2028 and U+2029 become escapes, because some servers end a line at them.
- *
- * @param edits those of `editsOf`, for the id or token that the server knows.
- */
+/** On one line. U+2028 and U+2029 become escapes, because some servers end a line at them. */
 export function messageToServer({ text, outline }: Message, edits: readonly Edit[] = []): string {
   const edited = applyEdits(text, edits);
   const line = toOneLine(outline.hasEscapedName ? withPlainNames(edited) : edited);
   return replaceEach(replaceEach(line, "\u2028", String.raw`\u2028`), "\u2029", String.raw`\u2029`);
 }
 
-/** Returns the edits that replace one or two members with a text, if they are present. */
+/** Replaces one or two members, if they are present. */
 export function editsOf({ outline }: SentText, text: string, slot: number, otherSlot?: number): Edit[] {
   const edits: Edit[] = [];
   if (outline.has(slot)) edits.push({ start: outline.start(slot), end: outline.end(slot), text });
@@ -58,15 +53,14 @@ export function editsOf({ outline }: SentText, text: string, slot: number, other
   return edits;
 }
 
-/** Replaces newlines with spaces. They separate messages on stdio; in JSON text they can only be white space between tokens. */
+/** Newlines separate messages on stdio. In JSON text they can only be white space between tokens. */
 export function toOneLine(text: string): string {
   return replaceEach(replaceEach(text, "\n", " "), "\r", " ");
 }
 
-/** The length of the parts in which characters are replaced, because a message may have millions of them. */
+/** A message may have millions of the characters, so parts of this length are split. */
 const PART_LENGTH = 16 * 1024;
 
-/** Replaces a character. Faster than a regular expression if there are very many of it. */
 function replaceEach(text: string, character: string, by: string): string {
   if (!text.includes(character)) return text;
   let replaced = "";
@@ -88,8 +82,8 @@ const BAGGAGE_ENTRY = /^[!#$%&'*+\-.^_`|~\da-z]+[ \t]*=[ \t]*(?:[!#-+\--:<-[\]-~
 const MAX_BAGGAGE_LENGTH = 8192;
 
 /**
- * Returns the valid headers of a request whose values reach the server in `_meta`; undefined without any (MCP 2026-07-28, basic, OpenTelemetry
- * trace context). A state belongs to its parent.
+ * Returns the valid headers whose values reach the server in `_meta` (MCP 2026-07-28, basic, OpenTelemetry trace context). A state belongs
+ * to its parent.
  */
 export function traceContextOf(
   headers: Readonly<Record<string, string | readonly string[] | undefined>>,
@@ -111,8 +105,8 @@ function isList(text: string | readonly string[] | undefined, maxLength: number,
 }
 
 /**
- * Adds the trace context of an HTTP request to the `_meta` of its JSON-RPC requests, unless their client has set it there. Notifications have
- * no span of their own. `initialize` is kept, and sent again to later processes.
+ * Adds the trace context of an HTTP request to its JSON-RPC requests, unless their client has set one. Notifications have no span of their
+ * own. `initialize` is kept, and sent again to later processes.
  */
 export function* addTraceContext(reading: Reading, context: ReadonlyMap<string, string>): Generator<undefined, Reading> {
   if (reading.kind !== "batch") return yield* addToMessage(reading, context);
@@ -121,7 +115,7 @@ export function* addTraceContext(reading: Reading, context: ReadonlyMap<string, 
   return { ...reading, messages };
 }
 
-/** The edited text is read again, so that all later edits can rely on its outline. */
+/** Later edits rely on the outline of the edited text. */
 function* addToMessage(
   message: Message | InvalidMessage,
   context: ReadonlyMap<string, string>,

@@ -26,28 +26,26 @@ import {
  * clients would not accept them: with their own members only, a numeric id, and a valid result or error.
  */
 
-/** A response that other text precedes on its line. That text may be a client's, and the client may have chosen the response. */
+/** A response after other text, which may be a client's. So the client may have chosen the response. */
 export interface ResponseAfterText {
   readonly kind: "after-text";
-  /** The whole line. */
   readonly text: string;
   readonly response: ResponseMessage;
 }
 
 export type ServerReading = Reading | ResponseAfterText;
 
-/** The reason for skipping a message, or a response that may be forged. */
+/** Why a message is skipped. */
 export const OTHER_TEXT = "other text is on the line of the message";
-/** The number of places in a line at which a message may begin. */
+/** Of places in a line. */
 const MAX_STARTS = 8;
-/** The most text after a message that may be escape sequences only. */
+/** Of escape sequences after a message. */
 const MAX_TRAILER_LENGTH = 64;
 const MAX_MESSAGE_LENGTH = 500;
 
-/** The beginning of a response: a brace and one of its members. */
 const RESPONSE_START = /\{[ \t]*"(?:jsonrpc|id|result|error)"[ \t]*:/g;
 
-/** Completes the reading of a line that is not plain. @param reading what a strict reader makes of the line. */
+/** Completes the reading of a line that is not plain. */
 export function* settle(line: string, reading: Reading): Generator<undefined, ServerReading> {
   if (reading.kind === "batch") {
     const messages: (Message | InvalidMessage)[] = [];
@@ -64,17 +62,14 @@ export function* settle(line: string, reading: Reading): Generator<undefined, Se
   return yield* findResponse(line, start);
 }
 
-/** Returns the position after the message that begins at `start`, if only invisible text follows. */
+/** Only invisible text may follow the message. */
 function messageEnd(line: string, start: number): number {
   const end = line.lastIndexOf(line[start] === "[" ? "]" : "}") + 1;
   const isTrailer = end > start && line.length - end <= MAX_TRAILER_LENGTH && skipInvisible(line, end) === line.length;
   return isTrailer ? end : line.length;
 }
 
-/**
- * Finds a response at the end of a line. Each part of the line is scanned at most once: what a scan has read as JSON is skipped before the
- * next one.
- */
+/** Finds a response at the end of a line. What a scan has read as JSON is skipped before the next one, so the time is linear. */
 function* findResponse(line: string, visible: number): Generator<undefined, ResponseAfterText | InvalidMessage> {
   let isAfterText = false;
   let from = visible;
@@ -98,17 +93,15 @@ function* findResponse(line: string, visible: number): Generator<undefined, Resp
 
 function* settleOne(message: Message | InvalidMessage): Generator<undefined, Message | InvalidMessage> {
   if (message.kind === "invalid") {
-    // A text without content may be meant as a response.
     return message.reason === NO_CONTENT ? withAnsweredId(message, message.idText) : message;
   }
   if (message.kind !== "response") return message;
   const { text, outline } = message;
-  // The ids may be those of two requests, and parsers differ on which one counts.
+  // The ids may be those of two requests.
   if (outline.doubleAt(Slot.id) === "id") return invalid(outline, '"id" occurs twice');
   const idText = outline.textAt(Slot.id);
   const content = contentOf(outline);
   if (typeof content === "string") return withAnsweredId(invalid(outline, content), idText);
-  // The client's id takes the place of `null`.
   const newIdText = idText === undefined ? "null" : String(requestIdOf(idText) ?? idText);
   const value = content === Slot.error ? errorText(outline) : outline.firstAt(content) === "{" ? outline.textAt(content) : "{}";
   const isForeign = [Slot.method, Slot.params, content === Slot.error ? Slot.result : Slot.error].some((slot) => outline.has(slot));
@@ -127,30 +120,25 @@ function withAnsweredId(message: InvalidMessage, idText: string | undefined): In
 }
 
 const VERSION = String.raw`(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?`;
-/** Without escapes, so that it is valid JSON, and long enough for ids of the sidecar and of servers. */
+/** Without escapes. Long enough for ids of the sidecar and of servers. */
 const ID = String.raw`"id"\s*:\s*("[^"\\\p{Cc}]{0,99}"|0|-?[1-9]\d{0,98})`;
-/** The name of the first member besides the version and the id. */
+/** The first member besides the version and the id. */
 const HEAD = new RegExp(String.raw`^\{\s*${VERSION}(?:${ID}\s*,\s*)?${VERSION}"(method|result|error)"\s*:`, "u");
-/** The last members: in valid JSON, only those of the outermost object can be before its last brace. */
+/** In valid JSON, only members of the outermost object can be before its last brace. */
 const TAIL = new RegExp(String.raw`,\s*${ID}\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`, "u");
 
-/**
- * Reads the ends of a line that was discarded. All that is read is before the large member of the message, or after it, as official SDKs write
- * it. A line in another form shows nothing: what it answers ends by its timeout.
- */
+/** The id is before or after the large member, as official SDKs write it. A line in another form shows nothing, so its call times out. */
 export function readEnds(head: string, tail: string): Pick<OverlongLine, "idText" | "hasMethod"> {
   const [, first, name] = HEAD.exec(head.slice(skipInvisible(head))) ?? [];
   const last = name === undefined ? undefined : TAIL.exec(tail)?.[1];
-  // Parsers differ on which of two ids counts.
   const idText = first !== undefined && last !== undefined ? undefined : (first ?? last);
   return { idText, hasMethod: name === "method" };
 }
 
-/** A number in the form of the sidecar's ids, as text. */
 const DECIMAL_TEXT = /^"(?:0|[1-9]\d{0,15})"$/;
 const MAX_ID_LENGTH = 100;
 
-/** Returns the id of the sidecar's request that an id of a response names. Some servers send ids back as text. @param idText its JSON text. */
+/** Returns the id of the sidecar's request that a response names. Some servers send ids back as text. */
 export function requestIdOf(idText: string): number | undefined {
   if (idText === "" || idText.length > MAX_ID_LENGTH) return undefined;
   const text = idText.startsWith('"') ? JSON.stringify(readValue(idText)) : idText;
@@ -158,16 +146,16 @@ export function requestIdOf(idText: string): number | undefined {
   return Number.isSafeInteger(id) ? id : undefined;
 }
 
-/** Returns the number of a progress token, which some servers send back as text. */
+/** Some servers send it back as text. */
 export function progressTokenOf({ outline }: NotificationMessage): number | undefined {
   return outline.numberAt(Slot.progressToken) ?? requestIdOf(outline.textAt(Slot.progressToken) ?? "");
 }
 
-/** Returns the slot of what a response is about, or the reason why it is none. */
+/** Returns the slot of the content, or the reason why there is none. */
 function contentOf(outline: Outline): number | string {
   const first = outline.firstAt(Slot.result);
   const hasError = outline.has(Slot.error) && outline.firstAt(Slot.error) !== "n";
-  // As for the official clients, a valid error is the content of a response that has a result as well.
+  // As for the official clients, a valid error counts beside a result.
   const isValidError = outline.firstAt(Slot.error) === "{" && errorText(outline) === outline.textAt(Slot.error);
   if (hasError && (first === "" || first === "n" || isValidError)) return Slot.error;
   if (first === "") return NO_CONTENT;
@@ -175,7 +163,7 @@ function contentOf(outline: Outline): number | string {
   return first === "{" || first === "n" ? Slot.result : "the result is not an object";
 }
 
-/** Returns the error with a code and a message: its own, if any client accepts them. */
+/** With a code and a message: its own, if any client accepts them. */
 function errorText(outline: Outline): string {
   const text = outline.textAt(Slot.error) ?? "";
   if (!text.startsWith("{")) return `{"code":${JsonRpcErrorCode.InternalError},"message":${messageText(text)}}`;
@@ -188,7 +176,7 @@ function errorText(outline: Outline): string {
   return applyEdits(text, setMembers(text, 0, members, spans));
 }
 
-/** Returns a code as JSON text: the given one, if it is an integer or the text of one. */
+/** The given one, if it is an integer or the text of one. */
 function codeText(code = ""): string {
   const number = /^"-?\d{1,15}"$/.test(code) ? code.slice(1, -1) : code;
   const isInteger = /^[-\d]/.test(number) && Number.isSafeInteger(Number(number));
@@ -196,7 +184,7 @@ function codeText(code = ""): string {
   return String(JsonRpcErrorCode.InternalError);
 }
 
-/** Returns a message as JSON text: the given one, if it is a string, or else its beginning. */
+/** The given one, if it is a string, or else its beginning. */
 function messageText(message?: string): string {
   if (message === undefined) return '"The MCP server answered with an error without a message"';
   return message.startsWith('"') ? message : JSON.stringify(shorten(message, MAX_MESSAGE_LENGTH));

@@ -4,18 +4,16 @@ import { changingLists, declares, LISTS } from "./capabilities.ts";
 import { invalidParams, type SidecarError } from "./errors.ts";
 import { type JsonObject, type SentText, Slot } from "./message.ts";
 
-/** The longest filter of a client. In UTF-16 units. */
+/** In UTF-16 units. */
 const MAX_FILTER_LENGTH = 256 * 1024;
 
 type List = (typeof LISTS)[number];
 
-/** The notifications that a subscription asks for, or gets. */
+/** What a subscription asks for, or gets (MCP 2026-07-28, basic/utilities/subscriptions). */
 export interface SubscriptionFilter {
-  /** Those whose changes are wanted (MCP 2026-07-28, basic/utilities/subscriptions). */
   readonly lists: ReadonlySet<List>;
-  /** The URIs of resources whose updates are wanted. */
   readonly uris: ReadonlySet<string>;
-  /** The tasks whose changes are wanted (extension io.modelcontextprotocol/tasks). */
+  /** Of the extension io.modelcontextprotocol/tasks. */
   readonly tasks: ReadonlySet<string>;
 }
 
@@ -29,7 +27,7 @@ function methodOf(list: List): string {
   return `notifications/${list}/list_changed`;
 }
 
-/** Reads the filter of a `subscriptions/listen`, or of an acknowledgement. @param maxLength in UTF-16 units. */
+/** Of a `subscriptions/listen`, or of an acknowledgement. @param maxLength in UTF-16 units. */
 export function readFilter({ text, outline }: SentText, maxLength = MAX_FILTER_LENGTH): SubscriptionFilter | SidecarError {
   const params = outline.has(Slot.params) ? findMembers(text, outline.start(Slot.params), ["notifications"]) : undefined;
   const span = params?.spans[0];
@@ -50,30 +48,28 @@ function isStrings(value: unknown): value is string[] {
 
 export const ALL_LISTS: ReadonlySet<List> = new Set(LISTS);
 
-/** Returns the part of a filter that a server with these capabilities can serve for a session. */
+/** The part that a server with these capabilities can serve for a session. */
 export function supportedPart({ lists, uris }: SubscriptionFilter, capabilities: JsonObject): SubscriptionFilter {
   const supported = lists.intersection(new Set(changingLists(capabilities)));
   return { lists: supported, uris: declares(capabilities, "resources", "subscribe") ? uris : new Set(), tasks: new Set() };
 }
 
-/** Returns the filter as the params of a request have it. */
 export function filterMembers({ lists, uris }: SubscriptionFilter): object {
   const members = Object.fromEntries([...lists].map((list) => [memberOf(list), true]));
   return uris.size === 0 ? members : { ...members, resourceSubscriptions: [...uris] };
 }
 
-/** True if a subscription with this filter gets the notification. @param uri that of a resource update. */
+/** @param uri that of a resource update. */
 export function accepts({ lists, uris }: SubscriptionFilter, method: string, uri: string | undefined): boolean {
   if (method === "notifications/resources/updated") return uri !== undefined && uris.has(uri);
   return LISTS.some((list) => lists.has(list) && method === methodOf(list));
 }
 
-/** Returns one change of each accepted list, as the server itself would announce it. */
+/** One change of each list, as the server itself would announce it. */
 export function listChanges(lists: Iterable<List>): string[] {
   return [...lists].map((list) => JSON.stringify({ jsonrpc: "2.0", method: methodOf(list) }));
 }
 
-/** True if everything in `part` is in `whole` too. */
 export function contains(whole: SubscriptionFilter, part: SubscriptionFilter): boolean {
   return part.lists.isSubsetOf(whole.lists) && part.uris.isSubsetOf(whole.uris) && part.tasks.isSubsetOf(whole.tasks);
 }

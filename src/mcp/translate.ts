@@ -20,14 +20,14 @@ import { editsOf, firstOfParams } from "./rewrite.ts";
 // The translation of messages between the eras: `legacy` has sessions, `modern` has none. The handshake, requests, results, errors and notifications
 // follow, each in both directions. Within an era, messages pass byte for byte, except for a few members of the handshake.
 
-/** The extension whose tasks are not those of a session (MCP 2026-07-28, extension tasks). */
+/** Its tasks are not those of a session (MCP 2026-07-28, extension tasks). */
 const TASKS_EXTENSION = "io.modelcontextprotocol/tasks";
 /** Required, but some peers have none. */
 const UNKNOWN_INFO = '{"name":"unknown","version":"0"}';
-/** The longest name and version that are part of each message. In characters of JSON. */
+/** Of a name and version that are part of each message. In characters of JSON. */
 const MAX_INFO_LENGTH = 512;
 
-/** Returns the `DiscoverResult` of a server, made of the result of its handshake (MCP 2026-07-28, server/discover). */
+/** Made of the result of the handshake (MCP 2026-07-28, server/discover). */
 export function discoverResult(resultText: string, era: "legacy" | "modern"): string {
   const versions = ["supportedVersions", JSON.stringify(MODERN_PROTOCOL_VERSIONS)] as const;
   if (era === "modern") return applyEdits(resultText, setMembers(resultText, 0, [versions]));
@@ -43,9 +43,8 @@ export function discoverResult(resultText: string, era: "legacy" | "modern"): st
 }
 
 /**
- * Returns the `InitializeResult` of a shared server, made of the result of its handshake. The revision is negotiated with each client, since the
- * sidecar supports all of them. `tasks.list` is removed, because a shared server cannot identify its requestors (MCP 2025-11-25,
- * basic/utilities/tasks).
+ * Made of the result of the handshake of a shared server. The revision is negotiated with each client. `tasks.list` is removed, because a
+ * shared server cannot identify its requestors (MCP 2025-11-25, basic/utilities/tasks).
  */
 export function initializeResult(resultText: string, era: "legacy" | "modern", protocolVersion: string): string {
   const version = JSON.stringify(protocolVersion);
@@ -65,7 +64,7 @@ export function initializeResult(resultText: string, era: "legacy" | "modern", p
   ]);
 }
 
-/** Returns the JSON text of the capabilities that clients of the other era may see: all but tasks, which differ in each era. */
+/** All but tasks, which differ in each era. */
 function translatedCapabilities(resultText: string): string {
   const text = textOf(resultText, findMembers(resultText, 0, ["capabilities"]).spans[0]);
   if (text?.startsWith("{") !== true) return "{}";
@@ -75,7 +74,6 @@ function translatedCapabilities(resultText: string): string {
   return applyEdits(withoutTasks, removeMember(withoutTasks, extensions.start, TASKS_EXTENSION));
 }
 
-/** True if it has a name and a version, as clients and servers expect. */
 function isImplementation(text: string | undefined): text is string {
   return (
     text?.startsWith("{") === true &&
@@ -84,8 +82,8 @@ function isImplementation(text: string | undefined): text is string {
 }
 
 /**
- * Returns the JSON text of a `clientInfo` or `serverInfo` without the text that it is from. A long one, such as one with icons, is shortened to
- * the name and the version. Undefined if it has none, or if these are too long.
+ * The one short form of a `clientInfo` or `serverInfo`. A long one, such as one with icons, is reduced to the name and the version.
+ * Undefined if it has none, or if these are too long.
  */
 function shortInfo(info: string | undefined, maxLength = MAX_INFO_LENGTH): string | undefined {
   if (!isImplementation(info)) return undefined;
@@ -94,7 +92,7 @@ function shortInfo(info: string | undefined, maxLength = MAX_INFO_LENGTH): strin
   return short.length <= MAX_INFO_LENGTH ? copied(short) : undefined;
 }
 
-/** Each result of a server with sessions has this text, so it is found once for each handshake. */
+/** Each result of a server with sessions has this text. */
 let lastServerInfo: { readonly initialized: string; readonly info: string | undefined } | undefined;
 
 export function serverInfoOf(initialized: string): string | undefined {
@@ -103,7 +101,6 @@ export function serverInfoOf(initialized: string): string | undefined {
   return lastServerInfo.info;
 }
 
-/** @param maxLength the length from which it is shortened. */
 export function clientInfoOf({ text, outline }: RequestMessage, maxLength?: number): string | undefined {
   return shortInfo(
     outline.has(Slot.params) ? textOf(text, findPath(text, outline.start(Slot.params), ["clientInfo"])) : undefined,
@@ -112,8 +109,8 @@ export function clientInfoOf({ text, outline }: RequestMessage, maxLength?: numb
 }
 
 /**
- * Returns an `initialize` with the claims, in place of the one that the client has sent to another replica; undefined if the claims are not
- * valid. A client that knows the key, because it is derived from its token, can sign any.
+ * Returns an `initialize` with the claims, in place of the one that the client has sent to another replica. Undefined if the claims are not
+ * valid: a client that knows the key, because it is derived from its token, can sign any.
  */
 export function initializeOf(claims: {
   readonly protocolVersion: string;
@@ -132,20 +129,19 @@ export function initializeOf(claims: {
   return "kind" in message && message.kind === "request" ? message : undefined;
 }
 
-/** The members of `_meta` that apply to one request without a session. */
+/** What `_meta` says about one request without a session. */
 export interface Envelope {
   /** The questions that the client can answer. */
   readonly declared: AskKinds;
-  /** The least severe log messages that the client wants during the request; undefined for none. */
+  /** Undefined for no log messages. */
   readonly logLevel: string | undefined;
-  /** The edits that remove the reserved keys, relative to `_meta`. */
+  /** They remove the reserved keys, relative to `_meta`. */
   readonly reserved: readonly Edit[];
 }
 
 const RESERVED_PREFIX = "io.modelcontextprotocol/";
-/** A longer text is not kept. In UTF-16 units. */
 const MAX_KEPT_LENGTH = 1024;
-/** A client sends the same `_meta` with each of its requests, and a comparison is much cheaper than a search. */
+/** A client sends the same `_meta` with each request, and a comparison is much cheaper than a search. */
 let lastMeta: { readonly text: string; readonly envelope: Envelope } | undefined;
 
 export function readEnvelope({ text, outline }: RequestMessage): Envelope | SidecarError {
@@ -172,12 +168,12 @@ function missing(key: string, isPresent: boolean): SidecarError {
   return invalidParams(`"${key}" ${isPresent ? "has the wrong type" : "is missing"} in "_meta"`);
 }
 
-/** The params of a request that answers questions (MCP 2026-07-28, basic/utilities/mrtr). A server with sessions has asked none. */
+/** MCP 2026-07-28, basic/utilities/mrtr. A server with sessions has asked no questions. */
 const RETRY_PARAMS: ReadonlySet<string> = new Set(["inputResponses", "requestState"]);
 
 /**
- * Returns a request without a session as a server with sessions gets it: without the reserved keys of `_meta` and without answers to questions.
- * All other bytes stay, such as progress tokens and trace keys.
+ * As a server with sessions gets it: without reserved keys and answers to questions. All other bytes stay, such as progress tokens and
+ * trace keys.
  */
 export function requestToLegacyServer(request: RequestMessage, { reserved }: Envelope): RequestMessage {
   const { text, outline } = request;
@@ -189,7 +185,7 @@ export function requestToLegacyServer(request: RequestMessage, { reserved }: Env
   return { ...request, edits };
 }
 
-/** The members of `_meta` in each request of a session for a server without sessions (MCP 2026-07-28, basic, per-request protocol fields). */
+/** The `_meta` of each request of a session for a server without them (MCP 2026-07-28, basic, per-request protocol fields). */
 export interface SessionEnvelope {
   /** The questions that the client can answer. */
   readonly declared: AskKinds;
@@ -207,25 +203,22 @@ export function sessionEnvelopeOf(initialize: RequestMessage): SessionEnvelope {
   return { declared, keys };
 }
 
-/** The level in place of one that a client has put into its request without `logging/setLevel`. Hardly any message has it. */
+/** In place of a level that a client of a session has put into its request. Hardly any has. */
 const QUIET_LEVEL = "emergency";
 
-/** Returns the log level of a session's request. @param level that of `logging/setLevel`. */
+/** @param level that of `logging/setLevel`. */
 export function logLevelOf({ text, outline }: RequestMessage, level: string | undefined): string | undefined {
   if (level !== undefined || !outline.has(Slot.meta)) return level;
   return findMembers(text, outline.start(Slot.meta), [MetaKey.logLevel]).spans[0] && QUIET_LEVEL;
 }
 
-/** True if a session's request has one of the reserved keys twice. */
 export function isAmbiguous({ text, outline }: RequestMessage): boolean {
   return outline.has(Slot.meta) && findMembers(text, outline.start(Slot.meta), Object.values(MetaKey)).double !== undefined;
 }
 
 /**
- * Returns a request of a session as a server without sessions gets it. Reserved keys of the client are overwritten.
- *
- * @param level that of `logLevelOf`.
- * @param params the JSON text of more members of its params; empty for none.
+ * As a server without sessions gets it. Reserved keys of the client are overwritten. @param params more members as JSON text; empty for
+ * none.
  */
 export function requestToModernServer(
   request: RequestMessage,
@@ -242,10 +235,9 @@ export function requestToModernServer(
   return { ...request, edits: edit === undefined ? edits : [edit, ...edits] };
 }
 
-/** A response with a result, and the parts of the result that are checked or changed for a client of the other era. */
+/** The parts of a response that are checked or changed for a client of the other era. */
 export interface FoundResult {
   readonly text: string;
-  /** The edits that the text needs for the client in any case. */
   readonly edits: readonly Edit[];
   readonly result: Span;
   readonly resultType: Span | undefined;
@@ -254,10 +246,7 @@ export interface FoundResult {
 }
 
 /**
- * Finds the result of a response.
- *
- * @param response the server's message, if the body differs from it in the id only. It has been searched already; a result may be long.
- * @returns undefined for an error.
+ * Undefined for an error. @param response the server's message, if the body differs from it in the id only: it has been searched already.
  */
 export function findResult(body: string, idText: string, response: ResponseMessage | undefined): FoundResult | undefined {
   const message = response ?? readMessage(body, "server");
@@ -274,16 +263,13 @@ export function findResult(body: string, idText: string, response: ResponseMessa
   };
 }
 
-/** The types of results that a client can handle: those of the revision, and that of its extension for tasks. */
+/** Those of the revision, and that of its extension for tasks. */
 const MODERN_TYPES: ReadonlySet<string> = new Set(["complete", "input_required", "task"]);
-/** A result that asks the client is not a response in a session, if its request may ask. */
 const SESSION_TYPES: ReadonlySet<string> = new Set(["complete"]);
 
 /**
- * Checks the type of a server's result. A client must not take a result of another type for a complete one (MCP 2026-07-28, basic,
+ * Returns the error in place of a result of an unknown type, which a client must not take for a complete one (MCP 2026-07-28, basic,
  * ResultType).
- *
- * @returns the error in place of the response; undefined if its result has a known type or none.
  */
 export function checkResultType({ text, resultType: span }: FoundResult, known = MODERN_TYPES): SidecarError | undefined {
   if (span === undefined || known.has(stringOf(text, span) ?? "")) return undefined;
@@ -291,16 +277,15 @@ export function checkResultType({ text, resultType: span }: FoundResult, known =
   return new SidecarError("UNKNOWN_RESULT_TYPE", message, { sent: true });
 }
 
-/** Returns the task that a result begins (MCP 2026-07-28, extension io.modelcontextprotocol/tasks); undefined if it begins none. */
+/** MCP 2026-07-28, extension io.modelcontextprotocol/tasks. Undefined if the result begins no task. */
 export function createdTask({ text, result, resultType }: FoundResult): string | undefined {
   if (stringOf(text, resultType) !== "task") return undefined;
   return stringOf(text, findPath(text, result.start, ["taskId"]) ?? findPath(text, result.start, ["task", "taskId"]));
 }
 
-/** The methods in whose result a server may ask the client (MCP 2026-07-28, basic/utilities/mrtr). */
+/** MCP 2026-07-28, basic/utilities/mrtr. */
 export const ASKING_METHODS: ReadonlySet<string> = new Set(["tools/call", "prompts/get", "resources/read"]);
 
-/** Returns a result that asks the client for input. @param serverInfo that of `serverInfoOf`. */
 export function inputRequired(questions: readonly string[], serverInfo: string | undefined, state?: string): string {
   return objectText([
     ["resultType", '"input_required"'],
@@ -310,9 +295,9 @@ export function inputRequired(questions: readonly string[], serverInfo: string |
   ]);
 }
 
-/** The results with cache hints (MCP 2026-07-28, server/utilities/caching). */
+/** MCP 2026-07-28, server/utilities/caching. */
 const CACHEABLE_METHODS = /^(?:(?:tools|prompts|resources|resources\/templates)\/list|resources\/read)$/;
-/** The result of a server with sessions may change at any time, and is not known to be the same for all clients. */
+/** It may change at any time, and is not known to be the same for all clients. */
 const CACHE_HINTS: readonly (readonly [name: string, valueText: string])[] = [
   ["ttlMs", "0"],
   ["cacheScope", '"private"'],
@@ -320,10 +305,9 @@ const CACHE_HINTS: readonly (readonly [name: string, valueText: string])[] = [
 const CACHE_HINT_NAMES = CACHE_HINTS.map(([name]) => name);
 
 /**
- * Returns what changes the response of a server with sessions for the client of a request without one. A result gets its type, the server's name
- * and, for lists and resources, cache hints. Error codes that have another meaning now are replaced (MCP 2026-07-28, basic).
- *
- * @param client may declare something else with a later request for the same call. @param serverInfo that of `serverInfoOf`.
+ * Returns what changes the response of a server with sessions for the client of a request without one: type, server info, cache hints of
+ * lists and resources, and error codes that have another meaning now (MCP 2026-07-28, basic). @param client may declare something else with
+ * a later request for the same call.
  */
 export function transformToModernClient(
   { method, outline }: RequestMessage,
@@ -348,7 +332,7 @@ export function transformToModernClient(
 
 function resultEdits({ text, result, resultType, meta }: FoundResult, method: string, serverInfo: string | undefined): Edit[] {
   if (resultType === undefined && meta === undefined && !CACHEABLE_METHODS.test(method)) {
-    // Nearly all results of calls. Less than half of the work below.
+    // Nearly all results of calls, at less than half of the cost.
     const metaMember = serverInfo === undefined ? "" : `,"_meta":{"${MetaKey.serverInfo}":${serverInfo}}`;
     return [firstMembers(text, result.start, `"resultType":"complete"${metaMember}`)];
   }
@@ -367,8 +351,8 @@ function resultEdits({ text, result, resultType, meta }: FoundResult, method: st
 }
 
 /**
- * Returns the edits that remove the tools that run only as tasks, and from the other tools what is about tasks: a client without a session
- * cannot use the tasks of a server with sessions (MCP 2025-11-25, basic/utilities/tasks).
+ * Removes tools that run only as tasks, and what is about tasks from others: a client without a session cannot use the tasks of a server
+ * with sessions (MCP 2025-11-25, basic/utilities/tasks).
  */
 function taskEdits(body: string, resultAt: number): Edit[] {
   const tools = findMembers(body, resultAt, ["tools"]).spans[0];
@@ -381,14 +365,10 @@ function taskEdits(body: string, resultAt: number): Edit[] {
   return [...removeItems(items), ...kept.flatMap(({ start }) => removeMember(body, start, "execution"))];
 }
 
-/** The members of results that clients of sessions do not know (MCP 2026-07-28, key changes). */
+/** MCP 2026-07-28, key changes. */
 const NEW_MEMBERS: ReadonlySet<string> = new Set(["resultType", "ttlMs", "cacheScope"]);
 
-/**
- * Returns a response of a server without sessions as a client of a session reads it.
- *
- * @param response the server's message, if the body differs from it in the id only.
- */
+/** As a client of a session reads it. */
 export function responseForSession(body: string, idText: string, method: string, response?: ResponseMessage): string | SidecarError {
   const found = findResult(body, idText, response);
   if (found === undefined || found.text[found.result.start] !== "{") return body;
@@ -401,19 +381,18 @@ export function responseForSession(body: string, idText: string, method: string,
   return ofResult.length + ofMethod.length === 0 ? body : applyEdits(text, found.edits.concat(ofResult, ofMethod));
 }
 
-/** In a session, structured content is an object (MCP 2025-11-25, schema, CallToolResult). Any other value becomes a member of one. */
+/** In a session, structured content is an object (MCP 2025-11-25, schema, CallToolResult). */
 function structuredEdits(text: string, result: number): Edit[] {
   const span = findMembers(text, result, ["structuredContent"]).spans[0];
   if (span === undefined || text[span.start] === "{") return [];
   return [{ ...span, text: `{"result":${text.slice(span.start, span.end)}}` }];
 }
 
-/** In a session, the schema of structured content is that of an object. Any other schema would not describe the wrapped value. */
+/** Any other schema would not describe the wrapped value. */
 function outputSchemaEdits(text: string, result: number): Edit[] {
   const tools = findMembers(text, result, ["tools"]).spans[0];
   const edits: Edit[] = [];
   if (tools === undefined || text[tools.start] !== "[") return edits;
-  // Keeps nothing for tools that do not change, because there may be very many.
   walk(text, tools.start, (start) => {
     const schema = text[start] === "{" ? findMembers(text, start, ["outputSchema"]).spans[0] : undefined;
     const type = schema && textOf(text, findPath(text, schema.start, ["type"]));
@@ -422,14 +401,14 @@ function outputSchemaEdits(text: string, result: number): Edit[] {
   return edits;
 }
 
-/** Errors that only revisions with sessions have: a resource that does not exist, and a request for a visit to a URL. */
+/** Only revisions with sessions have these errors. */
 const RESOURCE_NOT_FOUND = -32002;
 const URL_REQUIRED = -32042;
 const FIRST_RESERVED_CODE = -32099;
 const LAST_RESERVED_CODE = -32020;
 const MAX_URLS = 16;
 
-/** @param uriText the JSON text of the resource's URI, for `resources/read`. @param canVisit true if the client can send its user to a URL. */
+/** @param uriText of the resource, for `resources/read`. @param canVisit true if the client can send its user to a URL. */
 function errorEdits(text: string, error: Span, uriText: string | undefined, canVisit: boolean): Edit[] {
   const code = Number(textOf(text, findMembers(text, error.start, ["code"]).spans[0]));
   const replace = (to: number, data: string | undefined): Edit[] =>
@@ -443,8 +422,8 @@ function errorEdits(text: string, error: Span, uriText: string | undefined, canV
 }
 
 /**
- * Returns the questions that ask the client to send its user to the URLs of an error (MCP 2025-11-25, client/elicitation, URL mode). The client
- * repeats the request afterwards. Any other error has none.
+ * Asks the client to send its user to the URLs of an error (MCP 2025-11-25, client/elicitation, URL mode). The client repeats the request
+ * afterwards.
  */
 function urlQuestions(body: string, error: Span): string[] {
   const list = findPath(body, error.start, ["data", "elicitations"]);
@@ -457,7 +436,6 @@ function urlQuestions(body: string, error: Span): string[] {
   });
 }
 
-/** Returns a notification with the id of a subscription in the `_meta` of its params. */
 export function withSubscriptionId(text: string, idText: string): string {
   const [params] = findMembers(text, 0, ["params"]).spans;
   const [meta] = params === undefined ? [] : findMembers(text, params.start, ["_meta"]).spans;
@@ -469,13 +447,11 @@ export function withSubscriptionId(text: string, idText: string): string {
   return applyEdits(text, edits);
 }
 
-/** Returns a notification of a subscription as a session gets it. */
 export function withoutSubscriptionId({ text, outline }: SentText): string {
   if (!outline.has(Slot.subscriptionId)) return text;
   return applyEdits(text, removeMetaKey(text, outline.start(Slot.params), outline.span(Slot.meta), MetaKey.subscriptionId));
 }
 
-/** Returns the JSON text of a `_meta` with this key. @param meta the present one. */
 function metaWith(text: string, meta: Span | undefined, key: string, valueText: string): string {
   const present = textOf(text, meta);
   if (present?.startsWith("{") !== true) return objectText([[key, valueText]]);
@@ -483,11 +459,8 @@ function metaWith(text: string, meta: Span | undefined, key: string, valueText: 
 }
 
 /**
- * Returns the edits that remove a key of `_meta`, or all of `_meta` if it has no other key.
- *
- * @param object position of the object that has `_meta`.
- * @param meta the value of `_meta`; undefined for none.
- * @param others members of the object to remove besides.
+ * Removes a key of `_meta`, or all of `_meta` if it has no other. @param object has `_meta`. @param others members of the object to remove
+ * besides.
  */
 function removeMetaKey(text: string, object: number, meta: Span | undefined, key: string, others?: ReadonlySet<string>): Edit[] {
   let keptKeys = 0;

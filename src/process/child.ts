@@ -5,21 +5,18 @@ import type { Readable, Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { execa } from "execa";
 
-/** Exceeds any share of memory, which the kernel adds on the same scale of 0 to 1000. */
+/** The kernel adds a share of memory on the same scale of 0 to 1000. */
 const FULL_SCORE = 1000;
 
 /**
- * Returns how many processes of this process's cgroup the kernel has killed for lack of memory. The container, a group around it, or the
- * machine may have been short of it. A server is in the same cgroup. Undefined if the system does not tell.
- *
- * @param root replaces the root directory in tests.
+ * Returns how many processes of this cgroup the kernel has killed for lack of memory. The container, a group around it, or the machine may
+ * have been short of it. Undefined if the system does not tell. @param root another one in tests.
  */
 export function countMemoryKills(root = "/"): number | undefined {
   // cgroups(7): id:controllers:path. Version 2 has id 0 and no controllers.
   for (const [, controllers = "", path = ""] of readText(join(root, "proc/self/cgroup")).matchAll(/^\d+:([^:]*):(.*)$/gm)) {
     if (controllers !== "" && !controllers.split(",").includes("memory")) continue;
     const [mount, name] = controllers === "" ? ["sys/fs/cgroup", "memory.events"] : ["sys/fs/cgroup/memory", "memory.oom_control"];
-    // Without a cgroup namespace, a container sees the path of its host.
     for (const folder of [path, "/"]) {
       const [, count] = /^oom_kill (\d+)$/m.exec(readText(join(root, mount, folder, name))) ?? [];
       if (count !== undefined) return Number(count);
@@ -29,17 +26,14 @@ export function countMemoryKills(root = "/"): number | undefined {
 }
 
 /**
- * Calls `start` while the sidecar has a higher score, so that the kernel ends the process that it starts before the sidecar when memory is
- * short. The process inherits the score, and its children inherit it too. A write after the start would miss children that a shell starts at
- * once. Any user may raise the score of an own process, and lower it to what it was.
- *
- * @param root replaces the root directory in tests.
+ * While `start` runs, the sidecar has a higher score, which the new process and its children inherit. So the kernel ends them before the
+ * sidecar when memory is short. A write after the start would miss children that a shell starts at once. Any user may raise the score of an
+ * own process, and lower it to what it was.
  */
 export function withHigherScore<Started>(start: () => Started, root = "/"): Started {
   const file = join(root, "proc/self/oom_score_adj");
   const ownScore = Number.parseInt(readText(file), 10);
   if (Number.isNaN(ownScore)) return start();
-  // Relative to the sidecar, so that the score of a protected pod stays below that of others.
   writeText(file, `${Math.min(FULL_SCORE, ownScore + FULL_SCORE)}\n`);
   try {
     return start();
@@ -56,12 +50,11 @@ function readText(file: string): string {
   }
 }
 
-/** A failure does not matter: the kernel then chooses by size alone. */
 function writeText(file: string, text: string): void {
   try {
     writeFileSync(file, text, { flag: "r+" });
   } catch {
-    // The system does not allow it.
+    // The kernel then chooses by size alone.
   }
 }
 
@@ -70,7 +63,6 @@ const POLL_INTERVAL_MS = 20;
 export interface ChildCommand {
   readonly command: string;
   readonly args: readonly string[];
-  /** The complete environment; nothing is inherited. */
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string | undefined;
 }
@@ -78,22 +70,20 @@ export interface ChildCommand {
 export interface ProcessExit {
   readonly exitCode: number | undefined;
   readonly signal: string | undefined;
-  /** Set if the process could not be started, for example ENOENT. */
+  /** Such as ENOENT. */
   readonly spawnErrorCode: string | undefined;
-  /** True if the kernel has killed processes for lack of memory since the start. They need not be of this server. */
+  /** Since the start. They need not be of this server. */
   readonly hadMemoryKills?: boolean;
 }
 
-/** A process that leads its own process group. */
 export interface ProcessGroup {
-  /** Undefined if the process could not be started. */
   readonly pid: number | undefined;
   readonly stdin: Writable;
   readonly stdout: Readable;
   readonly stderr: Readable;
-  /** Resolves when the leader has exited, which its pipes may outlast. Never rejects. */
+  /** When the leader has exited, which its pipes may outlast. Never rejects. */
   readonly exited: Promise<ProcessExit>;
-  /** Signals every process of the group. @returns false if there is none; it must not be called again then. */
+  /** @returns false if there is no process; it must not be called again then. */
   signal(name: NodeJS.Signals): boolean;
   /** Waits until no process of the group runs. @returns false after `timeoutMs`. */
   waitForEnd(timeoutMs: number): Promise<boolean>;
@@ -101,7 +91,7 @@ export interface ProcessGroup {
 
 export type StartProcess = (command: ChildCommand) => ProcessGroup;
 
-/** Starts a process as the leader of its own group. The caller ends it; Execa does not. Only this file uses Execa. */
+/** The process leads its own group, and the caller ends it, not Execa. Only this file uses Execa. */
 export const startProcess: StartProcess = ({ command, args, env, cwd }) => {
   const killsBefore = countMemoryKills() ?? Number.POSITIVE_INFINITY;
   const subprocess = withHigherScore(() =>
@@ -137,7 +127,6 @@ export const startProcess: StartProcess = ({ command, args, env, cwd }) => {
   };
 };
 
-/** Waits until no process of the group runs. @returns false after `timeoutMs`. */
 export async function waitForGroupEnd(leaderPid: number, timeoutMs: number): Promise<boolean> {
   const deadlineMs = performance.now() + timeoutMs;
   while (groupExists(leaderPid) && !hasOnlyZombies(leaderPid)) {
@@ -147,7 +136,7 @@ export async function waitForGroupEnd(leaderPid: number, timeoutMs: number): Pro
   return true;
 }
 
-/** True if the group has a process, a zombie at least. The system does not reuse the number of its leader until then. */
+/** True if the group has a process, if only a zombie. The system does not reuse its number until then. */
 export function groupExists(leaderPid: number): boolean {
   try {
     return process.kill(-leaderPid, 0);
@@ -156,15 +145,11 @@ export function groupExists(leaderPid: number): boolean {
   }
 }
 
-/**
- * True if all members of the group are zombies that wait for PID 1 to reap them. That may take long and cannot be hastened. False if /proc
- * does not exist.
- */
+/** The zombies wait for PID 1 to reap them, which may take long. False if /proc does not exist. */
 function hasOnlyZombies(groupId: number): boolean {
   try {
     return readdirSync("/proc").every((pid) => {
       if (!/^\d+$/.test(pid)) return true;
-      // Empty if the process has exited since the listing.
       const stat = readText(`/proc/${pid}/stat`);
       // proc(5): pid (name) state ppid pgrp …; the name may hold anything, parentheses included.
       const [state, , group] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");

@@ -6,17 +6,14 @@ import type { ExitKind } from "../observe/record.ts";
 import type { ProcessExit } from "./child.ts";
 import type { UpstreamExit } from "./port.ts";
 
-/** A program that is not an MCP server often does its work, ignores its input, and exits with code 0. */
 const OTHER_PROGRAM = "; is it an MCP server that speaks on stdin and stdout?";
 
-/** The exit code of a shell or npm if SIGKILL ended the server that it had started: 128 + 9. */
+/** Of a shell or npm whose child SIGKILL ended: 128 + 9. */
 const KILLED_CODE = 137;
 
 /**
- * Returns the cause of an exit that the sidecar did not request.
- *
- * @param awaited the method of the request that was not answered yet.
- * @param refusal the error that an earlier request of the same handshake got.
+ * Of an exit that the sidecar did not request. @param awaited the method of the request that was not answered yet. @param refusal the error
+ * that an earlier request of the same handshake got.
  */
 export function describeExit(
   { exitCode, signal, spawnErrorCode, hadMemoryKills = false }: ProcessExit,
@@ -34,7 +31,7 @@ export function describeExit(
   return { kind: "clean-exit", reason: awaited === "initialize" ? `${end}${OTHER_PROGRAM}` : end };
 }
 
-/** Errors of a start that a retry cannot repair. Others, such as EAGAIN, mean that the machine is short of a resource. */
+/** A retry cannot repair these. Others, such as EAGAIN, mean that the machine is short of a resource. */
 const UNUSABLE_COMMAND_CODES: ReadonlySet<string> = new Set([
   "ENOENT",
   "EACCES",
@@ -47,28 +44,22 @@ const UNUSABLE_COMMAND_CODES: ReadonlySet<string> = new Set([
   "E2BIG",
 ]);
 
-/** True if the command cannot be run at all. At the first start this means that the configuration is wrong. */
+/** At the first start, the configuration is wrong. */
 export function isCommandUnusable({ spawnErrorCode }: ProcessExit): boolean {
   return spawnErrorCode !== undefined && UNUSABLE_COMMAND_CODES.has(spawnErrorCode);
 }
 
-/** An exit, as far as its cause can be read from it. */
 export interface ExitFacts {
   readonly kind: ExitKind;
   readonly exitCode: number | undefined;
-  /** The last lines of stderr, with secrets masked. */
   readonly stderrTail: readonly string[];
-  /** The command and its arguments. */
   readonly command: readonly string[];
-  /** The environment of the server. */
   readonly env: Readonly<Record<string, string>>;
-  /** True if stdout had lines that are not JSON-RPC. */
   readonly isNoisy: boolean;
-  /** True if nothing was printed to stdout until the sidecar stopped the server. */
+  /** Nothing was printed to stdout until the sidecar stopped the server. */
   readonly isSilent: boolean;
-  /** The cause that those lines have shown. */
   readonly noiseCause: string | undefined;
-  /** True if the handshake was finished. The last lines may then be about a client's request. */
+  /** If so, the last lines may be about a client's request. */
   readonly wasReady: boolean;
 }
 
@@ -76,13 +67,11 @@ const MAX_SUBJECT_LENGTH = 100;
 
 const NETWORK_CODES = "ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|ERR_SOCKET_TIMEOUT|ENETUNREACH|EHOSTUNREACH";
 const CERTIFICATE_CODES = "SELF_SIGNED_CERT_IN_CHAIN|DEPTH_ZERO_SELF_SIGNED_CERT|UNABLE_TO_\\w+|CERT_\\w+";
-/** The name of a variable, with an underscore. Node's own error codes look the same. */
+/** With an underscore. Node's own error codes look the same. */
 const VARIABLE = "\\b(?!ERR_)[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\\b";
 const CREDENTIAL = "\\b(?:(?:API|access|auth|bot|bearer)[ _-]?(?:key|token)|environment variables?)\\b";
 const MISSING = "\\b(?:is |are )?(?:required|missing|undefined|not (?:set|defined|provided|found|configured)|must be (?:set|provided))\\b";
-/** A line about a setting that is missing, and has a default. */
 const DEFAULTED = /\bnot (?:set|defined|provided|found|configured)\b.*\b(?:using|default)/i;
-/** Text of the same sentence. */
 const NEAR = "[^.;\\n]{0,60}?";
 
 const CREDENTIAL_MISSING = "a key or variable of the server is missing; set it in the environment of the sidecar, which passes it on";
@@ -92,8 +81,8 @@ const FRAMING =
   "the server puts Content-Length headers before its messages, as language servers do; MCP needs one message a line, so choose the server's mode for MCP, or correct it";
 
 /**
- * What the last lines of stderr show. The first rule that matches is used, so those that are certain come first. In the cause, the first group
- * of the pattern that matches takes the place of `%`. A rule may need one of some exit codes, and one of some words in the command.
+ * What the last lines of stderr show. The first match counts, so certain rules come first. A group of the pattern takes the place of `%`. A
+ * rule may need one of some exit codes, and one of some words in the command.
  */
 const RULES: readonly (readonly [
   pattern: RegExp,
@@ -178,10 +167,9 @@ const RULES: readonly (readonly [
   [/^usage: /im, "the arguments of the server are wrong or missing; stderr has its usage", [1, 2, 64]],
 ];
 
-/** The part of a line of stdout that is searched for a cause. */
 const MAX_SEARCHED_LENGTH = 1000;
 
-/** Returns the reason why a server's messages cannot be read, for people, if a line of its stdout shows one. @param reason that of skipping it. */
+/** Returns what a line of stdout shows about a server whose messages cannot be read. @param reason that of skipping it. */
 export function causeOnStdout(fullLine: string, reason: string): string | undefined {
   const line = fullLine.slice(0, MAX_SEARCHED_LENGTH);
   if (/^Content-Length:\s*\d/i.test(line)) return FRAMING;
@@ -197,13 +185,11 @@ export function causeOnStdout(fullLine: string, reason: string): string | undefi
     : "the server's messages are not JSON; make it print other text to stderr, and in Python print json.dumps(message), without NaN, not the message itself";
 }
 
-/** Programs that start Python. uv and pipx may start any other program too. */
+/** uv and pipx may start any other program too. */
 const PYTHON = /^(?:python|pypy)[\d.]*$|^(?:uv|uvx|pipx)$|\.py$/;
 
 /**
- * Returns the likely cause of an exit, with its remedy, for people. It is text only: nothing depends on it.
- *
- * @returns undefined unless the exit shows a cause that is well known, because none is better than a wrong one.
+ * With its remedy, for people: nothing depends on it. Undefined unless the cause is well known, because none is better than a wrong one.
  */
 export function likelyCause(facts: ExitFacts): string | undefined {
   const { kind, isNoisy, wasReady, noiseCause } = facts;
@@ -213,7 +199,6 @@ export function likelyCause(facts: ExitFacts): string | undefined {
   const cause = kind === "handshake-timeout" ? undefined : stderrCause(facts, new Set(words.map((word) => basename(word))));
   if (cause !== undefined) return cause;
   if (noiseCause !== undefined) return noiseCause;
-  // A program that prints something and ends without an error has done its work.
   if (kind === "clean-exit" && isNoisy) return "the command is not an MCP server: it prints text to stdout and ends; correct the command";
   return kind === "handshake-timeout" && facts.isSilent && isBufferedPython(words, facts.env) ? BUFFERED : undefined;
 }
@@ -233,7 +218,7 @@ function stderrCause({ exitCode, stderrTail }: ExitFacts, programs: ReadonlySet<
 const BUFFERED =
   "the server printed nothing to stdout; if it writes its responses with print() in Python, they may be stuck in a buffer: start it with python3 -u, or set PYTHONUNBUFFERED=1; if it only starts slowly, give it more time";
 
-/** True if Python may be in use, and keeps its output in a buffer unless the program flushes it. */
+/** Python keeps its output in a buffer unless the program flushes it. */
 function isBufferedPython(words: readonly string[], env: Readonly<Record<string, string>>): boolean {
   return (
     words.some((word) => PYTHON.test(basename(word))) &&

@@ -29,21 +29,20 @@ import { boundedReaders, type OutputListener, OutputReader, StdinWriter } from "
 
 /**
  * Limits the wait for a second response, if the first is an error that does not speak of the protocol, such as a missing key. Most such
- * servers fail in any era, but those without sessions may reject `initialize` with any error. They have just answered, so they need little time.
+ * servers fail in any era, but those without sessions may reject `initialize` with any error.
  */
 const SECOND_ATTEMPT_MS = 2000;
-/** The time after an error without an id for the real response of a handshake. */
+/** For the real response, after an error without an id. */
 const UNADDRESSED_MS = 1000;
-/** The time that a server has to exit by itself when its stdin is closed. */
+/** For an exit without a signal, after the end of stdin. */
 const STDIN_GRACE_MS = 1000;
-/** The time from SIGTERM to SIGKILL. */
 const TERM_GRACE_MS = 2000;
-/** A process cannot ignore SIGKILL; only one in uninterruptible sleep outlasts this. */
+/** Only a process in uninterruptible sleep outlasts this. */
 const KILL_GRACE_MS = 2000;
-/** The wait for further output after the exit. It is bounded because a grandchild may hold the pipe open without ever writing to it. */
+/** For further output after the exit: a grandchild may hold the pipe open without ever writing to it. */
 const OUTPUT_AFTER_EXIT_MS = 500;
 
-/** READY_TIMEOUT_MS may double three times: 60 s become eight minutes. */
+/** 60 s become eight minutes. */
 const MAX_READY_TIMEOUT_FACTOR = 8;
 
 /** The program of a server, and what all its processes share. */
@@ -51,7 +50,7 @@ export class ServerProgram {
   readonly command: ChildCommand;
   readonly start: StartProcess;
   readonly readers: Set<OutputReader>;
-  /** The time limit of a start. All processes share it, because what slows one down, such as a download, slows down all. */
+  /** Of a start. What slows one process down, such as a download, slows down all. */
   readyTimeoutMs: number;
   readonly #longestTimeoutMs: number;
 
@@ -63,53 +62,44 @@ export class ServerProgram {
     this.#longestTimeoutMs = Math.min(config.readyTimeoutMs * MAX_READY_TIMEOUT_FACTOR, MAX_TIMER_MS);
   }
 
-  /** Doubles the limit after a start that was too slow. @param usedMs its limit. */
   allowMoreTime(usedMs: number): void {
     this.readyTimeoutMs = Math.max(this.readyTimeoutMs, Math.min(2 * usedMs, this.#longestTimeoutMs));
   }
 }
 
-/** One generation of the MCP server: its process group, its handshake, and its output as messages. */
+/** One run of the MCP server: its process group, its handshake, and its output as messages. */
 export class Generation implements OutputListener {
   readonly number: number;
-  /** Undefined if the process could not be started. */
   readonly pid: number | undefined;
   readonly input: StdinWriter;
   readonly output: OutputReader;
-  /** Resolves when the server has exited, or was abandoned and is being stopped. No more messages are passed on. Never rejects. */
+  /** When the server has exited, or was abandoned. No more messages are passed on. Never rejects. */
   readonly lost: Promise<ProcessExit>;
-  /** Resolves when the process has exited, its last output is delivered, and no process of its group is left. Never rejects. */
+  /** When the process has exited, its last output is delivered, and no process of its group is left. Never rejects. */
   readonly ended: Promise<ProcessExit>;
-  /** The reason why the sidecar stopped the server; undefined if the server exited by itself. */
+  /** Undefined if the server exited by itself. */
   stopCause: Pick<UpstreamExit, "kind" | "reason"> | undefined;
   readonly #context: Context;
   readonly #command: ChildCommand;
   readonly #listener: UpstreamListener;
   readonly #group: ProcessGroup;
-  /** The server's output besides messages. */
   readonly #outputLog: OutputLog;
   readonly #lost = Promise.withResolvers<ProcessExit>();
-  /** False once the generation is lost. Nothing waits for further output then, including that of the rest of its process group. */
+  /** False once the generation is lost. */
   #isHeard = true;
-  /** True when the process has exited. Its last output may not be delivered yet. */
+  /** The process has exited. Its last output may not be delivered yet. */
   #isGone = false;
-  /** True if nothing was printed to stdout until the stop; undefined before it. */
+  /** Undefined before the stop. */
   #wasSilent: boolean | undefined;
   readonly #handshake: Handshake;
   readonly #answered = Promise.withResolvers<UpstreamHandshake>();
   #state: "shaking-hands" | "ready" | "failed" = "shaking-hands";
   #readyTimeoutMs = 0;
-  /** The end of the time for the response to the handshake. */
   readonly #deadline: Timer;
-  /** The timer of an error without an id, which then counts as the response. */
+  /** Of an error without an id, which then counts as the response. */
   #unaddressed: NodeJS.Timeout | undefined;
 
-  /**
-   * Starts the process.
-   *
-   * @param number counted from 1.
-   * @param client that of a private server.
-   */
+  /** @param client that of a private server. */
   constructor(
     context: Context,
     { command, start, readers }: ServerProgram,
@@ -138,7 +128,7 @@ export class Generation implements OutputListener {
     this.lost = this.#lost.promise;
   }
 
-  /** Returns how this generation has ended, for people, with secrets masked. */
+  /** With secrets masked. */
   describeEnd(exit: ProcessExit): UpstreamExit {
     const { redact } = this.#context.secrets;
     const { command, args, env } = this.#command;
@@ -154,12 +144,10 @@ export class Generation implements OutputListener {
   }
 
   /**
-   * Closes stdin, then sends SIGTERM to the process group, then SIGKILL (MCP 2025-11-25, basic/lifecycle, shutdown). The waits between these
-   * steps are bounded.
+   * Closes stdin, then sends SIGTERM to the process group, then SIGKILL, after bounded waits (MCP 2025-11-25, basic/lifecycle, shutdown).
    */
   async stop(kind: ExitKind, reason: string): Promise<void> {
     if (this.#isHeard) this.stopCause ??= { kind, reason };
-    // The end of its stdin makes a server print what it holds in a buffer.
     this.#wasSilent ??= this.output.outputs === 0;
     this.input.end();
     // A program that still downloads the server does not read its stdin.
@@ -169,7 +157,7 @@ export class Generation implements OutputListener {
     await this.ended;
   }
 
-  /** Abandons a generation that can no longer be used: `lost` resolves at once, further output is ignored, and the process is stopped. */
+  /** `lost` resolves at once, further output is ignored, and the process is stopped. */
   abandon(kind: ExitKind, reason: string): void {
     if (!this.#isHeard) return;
     this.input.isPaused = true;
@@ -180,12 +168,12 @@ export class Generation implements OutputListener {
 
   readonly #kill = (): void => void this.#group.signal("SIGKILL");
 
-  /** Called when the server has closed a pipe. If it keeps running, it can no longer be used. */
+  /** A server that keeps running without a pipe can no longer be used. */
   #onBroken(pipe: "stdin" | "stdout"): void {
     const abandon = (): void => {
       if (!this.#isGone) this.abandon("pipe-closed", `the server closed its ${pipe}`);
     };
-    // The exit is often seen a moment after the pipes close, on a busy machine in the turn of the timer. It is then the cause to report.
+    // The exit is often seen a moment after the pipes close. It is then the cause to report.
     setTimeout(setImmediate, OUTPUT_AFTER_EXIT_MS, abandon).unref();
   }
 
@@ -218,10 +206,7 @@ export class Generation implements OutputListener {
     this.abandon("defect", "the sidecar could not handle its output");
   }
 
-  /**
-   * Must be called once, after the process has started. Rejects on an error response, an early exit, or if there is no response within
-   * `readyTimeoutMs`. The caller then stops this generation.
-   */
+  /** To be called once. Rejects on an error response, an early exit, or after `readyTimeoutMs`. The caller then stops this generation. */
   shakeHands(readyTimeoutMs: number): Promise<UpstreamHandshake> {
     this.#readyTimeoutMs = readyTimeoutMs;
     this.#deadline.set(this.#context.nowMs() + readyTimeoutMs);
@@ -229,10 +214,10 @@ export class Generation implements OutputListener {
     return this.#answered.promise;
   }
 
-  /** Takes the response to the handshake. @returns false for any other message. */
+  /** @returns false for any other message. */
   #isAnswer(message: Message): boolean {
     if (this.#state !== "shaking-hands") return false;
-    // An error without an id may be about something else: then there is another response in a moment.
+    // It may be about something else: then there is another response in a moment.
     if (message.kind === "response" && message.id === undefined)
       this.#unaddressed ??= setTimeout(() => this.#onAnswer(message), UNADDRESSED_MS);
     else if (isHandshakeResponse(message)) this.#onAnswer(message);
@@ -276,7 +261,6 @@ export class Generation implements OutputListener {
     await stderrEnd;
   }
 
-  /** Logs stderr. Resolves at its end. */
   async #readStderr(stderr: Readable): Promise<void> {
     for await (const chunk of stderr as AsyncIterable<Buffer>) {
       try {
@@ -289,7 +273,6 @@ export class Generation implements OutputListener {
     }
   }
 
-  /** Waits for the exit and the last output, and terminates the processes that are left in the group. */
   async #waitForEnd(outputEnd: Promise<void>): Promise<ProcessExit> {
     const exit = await this.#group.exited;
     this.#isGone = true;
@@ -317,7 +300,7 @@ export class Generation implements OutputListener {
 
 const LATE = {};
 
-/** Resolves to true if the promise resolves within the timeout. It must not reject. */
+/** The promise must not reject. */
 async function settlesWithin(promise: Promise<unknown>, timeoutMs: number): Promise<boolean> {
   const late = Promise.withResolvers<typeof LATE>();
   const timer = setTimeout(late.resolve, timeoutMs, LATE);
@@ -326,7 +309,7 @@ async function settlesWithin(promise: Promise<unknown>, timeoutMs: number): Prom
   return first !== LATE;
 }
 
-/** Returns an error response to the handshake with secrets masked, as clients may read it. */
+/** As clients may read it, with secrets masked. */
 function masked({ text, id }: ResponseMessage, redactJson: Redact): ResponseMessage {
   const message = `The MCP server answered the handshake with an error of ${text.length} characters, which cannot be forwarded`;
   const generic = JSON.stringify({ jsonrpc: "2.0", id: id ?? null, error: { code: JsonRpcErrorCode.InternalError, message } });

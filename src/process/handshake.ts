@@ -15,11 +15,11 @@ import {
 import { requestToServer } from "../mcp/rewrite.ts";
 import type { UpstreamHandshake } from "./port.ts";
 
-/** The greatest length of a result, in UTF-16 units. The result is kept and sent to each client. */
+/** In UTF-16 units. The result is kept and sent to each client. */
 const MAX_RESULT_LENGTH = 1024 * 1024;
 const MAX_ERROR_LENGTH = 500;
 
-/** The id of the handshake's requests. Forwarded requests have positive ids. */
+/** Forwarded requests have positive ids. */
 export const HANDSHAKE_ID = 0;
 export const INITIALIZED = '{"jsonrpc":"2.0","method":"notifications/initialized"}';
 const INITIALIZE = "initialize";
@@ -42,29 +42,27 @@ export class HandshakeError extends Error {
   }
 }
 
-/** A request of a handshake. */
 export interface Attempt {
   readonly method: typeof INITIALIZE | typeof DISCOVER;
-  /** Its JSON text, with the id 0. */
   readonly request: string;
   /** Added to the error of a server that supports other revisions only, or does not know the method. */
   readonly hint: string;
-  /** The `_meta` of each request to a server without sessions. */
+  /** Of each request to a server without sessions. */
   readonly meta?: Readonly<Record<string, unknown>>;
 }
 
-/** The sidecar's own `initialize`. It declares only client capabilities that all clients of the server have. */
+/** The sidecar's own `initialize`, with capabilities that all clients of the server have. */
 export function initializeAttempt(clientInfo: ClientInfo, hint = "", capabilities: Readonly<Record<string, object>> = {}): Attempt {
   const params = { protocolVersion: NEWEST_LEGACY_PROTOCOL_VERSION, capabilities, clientInfo };
   return { method: INITIALIZE, request: JSON.stringify({ jsonrpc: "2.0", id: HANDSHAKE_ID, method: INITIALIZE, params }), hint };
 }
 
-/** The `initialize` in the profile of a private server, unchanged except for the id. */
+/** That of a private server's client, unchanged except for the id. */
 export function clientAttempt(initialize: RequestMessage): Attempt {
   return { method: INITIALIZE, request: requestToServer(initialize, HANDSHAKE_ID), hint: "" };
 }
 
-/** A discovery, for servers of the revisions without sessions (MCP 2026-07-28, server/discover). */
+/** MCP 2026-07-28, server/discover. */
 export function discoverAttempt(clientInfo: ClientInfo, hint = ""): Attempt {
   const meta = {
     [MetaKey.protocolVersion]: NEWEST_MODERN_PROTOCOL_VERSION,
@@ -75,17 +73,16 @@ export function discoverAttempt(clientInfo: ClientInfo, hint = ""): Attempt {
   return { method: DISCOVER, request, hint, meta };
 }
 
-/** The handshake that begins each generation. A server of any era gets two attempts: the second one if it refuses the first. */
+/** Begins each generation. A server of any era gets two attempts: the second one if it refuses the first. */
 export class Handshake {
   readonly #first: Attempt;
   readonly #second: Attempt | undefined;
-  /** The attempt that the server has not answered yet. */
   current: Attempt;
-  /** The attempt that begins the next generation: the one that has succeeded, or the first one. */
+  /** The attempt that has succeeded begins the next generation, or else the first one. */
   #next: Attempt;
-  /** The error that the first attempt got, while there is another one. It stays the reason if that has no response. */
+  /** Of the first attempt, while there is another one. It stays the reason if that has no response. */
   refusal: HandshakeError | undefined;
-  /** Follows an `initialize`. Undefined until a client has sent its own; the handshake does not wait for it. */
+  /** Follows an `initialize`. Undefined until a client has sent its own. */
   initialized: string | undefined = INITIALIZED;
 
   constructor(first: Attempt, second?: Attempt) {
@@ -93,7 +90,7 @@ export class Handshake {
     this.#second = second;
   }
 
-  /** Begins the handshake of a generation. @returns the first request. */
+  /** @returns the first request of a generation. */
   begin(): string {
     this.refusal = undefined;
     this.current = this.#next;
@@ -102,11 +99,8 @@ export class Handshake {
   }
 
   /**
-   * Reads the server's response.
-   *
-   * @param message the response or echo, with secrets masked.
-   * @returns the handshake, or the next request.
-   * @throws HandshakeError with a message for the operator.
+   * @param message the response or echo, with secrets masked. @returns the handshake, or the next request. @throws HandshakeError with a
+   * message for the operator.
    */
   read(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake | string {
     try {
@@ -119,7 +113,7 @@ export class Handshake {
       const mayTryOther = this.refusal !== undefined || (message.kind === "response" && message.isError);
       if (!(error instanceof HandshakeError) || other === undefined || !mayTryOther) throw error;
       this.current = other;
-      // The server refuses both, or does not know the second one. The first error shows the cause.
+      // The first error shows the cause.
       if (this.refusal !== undefined) throw this.refusal;
       this.refusal = error;
       return other.request;
@@ -127,18 +121,15 @@ export class Handshake {
   }
 }
 
-/** True for a response of the handshake, and for its request itself if the program echoes it. */
 export function isHandshakeResponse(message: Message): message is RequestMessage | ResponseMessage {
-  // A program such as `cat` echoes its input.
+  // A program such as `cat` echoes the request.
   const isEcho = message.kind === "request" && HANDSHAKE_METHODS.has(message.method);
   return (message.kind === "response" || isEcho) && message.id === HANDSHAKE_ID;
 }
 
 /**
- * Reads the server's response to an attempt (MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, server/discover).
- *
- * @param message the response or echo, with secrets masked.
- * @throws HandshakeError with a message for the operator if the response is an echo, a JSON-RPC error or not a result of this method.
+ * Reads the response to an attempt (MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, server/discover). @throws HandshakeError for an echo,
+ * an error, or anything but a result of this method.
  */
 export function readHandshake(
   message: RequestMessage | ResponseMessage,

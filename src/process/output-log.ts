@@ -7,25 +7,23 @@ import { MAX_SECRET_LENGTH } from "../observe/redact.ts";
 import { Timer } from "../timers.ts";
 import { causeOnStdout } from "./exit.ts";
 
-/** Limits the log of a server's output. When a period ends, one line has the number and size of the lines that were left out. */
+/** Limits the log of a server's output. At the end of a period, one line has the number and size of the lines left out. */
 class OutputLimit {
   readonly #nowMs: () => number;
   readonly #periodMs: number;
   readonly #maxCost: number;
   readonly #report: (counts: LogFields) => void;
-  /** The time of the report. */
   readonly #timer: Timer;
   #endMs = Number.NEGATIVE_INFINITY;
   #cost = 0;
   #leftOut: LogFields & { count: number; bytes: number } = { count: 0, bytes: 0 };
 
-  /** @param maxCost in units that the caller chooses. */
   constructor({ nowMs, timers }: Context, periodMs: number, maxCost: number, report: (counts: LogFields) => void) {
     [this.#nowMs, this.#periodMs, this.#maxCost, this.#report] = [nowMs, periodMs, maxCost, report];
     this.#timer = new Timer(timers, () => this.report());
   }
 
-  /** True if a line may be logged. To be called once for each line. @param fields those of its server. */
+  /** To be called once for each line. @param cost in any unit. @param fields those of its server. */
   allows(cost: number, bytes: number, fields: LogFields): boolean {
     const nowMs = this.#nowMs();
     if (nowMs >= this.#endMs) {
@@ -33,7 +31,6 @@ class OutputLimit {
       this.#endMs = nowMs + this.#periodMs;
       this.#cost = 0;
     }
-    // After the first line that does not fit, shorter ones would only be confusing.
     this.#cost += cost;
     if (this.#cost <= this.#maxCost) return true;
     const { count, bytes: earlier } = this.#leftOut;
@@ -42,7 +39,6 @@ class OutputLimit {
     return false;
   }
 
-  /** Logs the number of lines that were left out, if there are any. */
   report(): void {
     this.#timer.clear();
     if (this.#leftOut.count > 0) this.#report(this.#leftOut);
@@ -50,34 +46,34 @@ class OutputLimit {
   }
 }
 
-/** Each line of a server's stderr counts with these bytes for the other fields of the log line. */
+/** Added to each line of stderr for the other fields of the log line. */
 const FIELDS_BYTES = 200;
-/** The stderr that is logged, so that a server cannot fill the disk, or replace all earlier lines of a log with a limited size. */
+/** So that a server cannot fill the disk, or replace all earlier lines of a log with a limited size. */
 const STDERR_PERIOD_MS = 60_000;
 const MAX_STDERR_BYTES = 25_000_000;
 const NOISE_PERIOD_MS = 10_000;
 const MAX_NOISE_LINES = 10;
 
-/** The number of different lines that are remembered. Their hashes take about 200 kB. */
+/** Of different lines. Their hashes take about 200 kB. */
 const MAX_LINES = 1000;
 const MAX_COMPARED_LENGTH = 4096;
-/** Besides the powers of two, each multiple of this number of equal exits is logged: one an hour with the longest pause of the defaults. */
+/** Equal exits are logged at powers of two and at multiples of this: one an hour with the longest pause of the defaults. */
 const COUNT_INTERVAL = 256;
 
 /**
- * Logs the starts and exits of one server, and limits its output. A server that fails at every start would fill the log with the same lines.
- * So a line that an earlier start has printed is not logged again, and equal exits are counted, until the server is ready.
+ * Logs the starts and exits of one server, and limits its output. Until the server is ready, a line that an earlier start has printed is
+ * not logged again, and equal exits are counted.
  */
 export class ServerLog {
   readonly stderrLimit: OutputLimit;
   readonly noiseLimit: OutputLimit;
-  /** The logger of starts: at the level `debug` while exits are equal. */
+  /** Of starts: at the level `debug` while exits are equal. */
   log: Log;
   readonly #log: Log;
-  /** Hashes of the lines of the starts since the server was last ready. */
+  /** Hashes, since the server was last ready. */
   readonly #lines = new Set<string>();
   #isReady = false;
-  /** The last exit of a failed start, the time of the first one that was equal, and their number. */
+  /** Of a failed start, with the time of the first one that was equal, and their number. */
   #exit: { readonly key: string; readonly since: string; count: number } | undefined;
 
   constructor(context: Context) {
@@ -91,7 +87,7 @@ export class ServerLog {
     );
   }
 
-  /** True if a start that failed had printed this line too, as far as is known. Remembers the line. */
+  /** True if a failed start had printed this line too, as far as is known. Remembers the line. */
   isRepeated(line: string): boolean {
     if (this.#isReady) return false;
     const { size } = this.#lines;
@@ -100,7 +96,6 @@ export class ServerLog {
     return this.#exit !== undefined && this.#lines.size === size;
   }
 
-  /** Forgets the starts that failed. */
   ready(): void {
     this.log = this.#log;
     this.#isReady = true;
@@ -113,7 +108,6 @@ export class ServerLog {
     const wasReady = this.#isReady;
     this.#isReady = false;
     const { kind, exitCode, signal, reason } = fields;
-    // No exit has an empty key.
     const key = wasReady ? "" : JSON.stringify([kind, exitCode, signal, ...[String(reason), ...stderrTail].map(unvarying)]);
     const exit = this.#exit;
     if (exit?.key === key) {
@@ -134,14 +128,14 @@ export class ServerLog {
   }
 }
 
-/** Returns the beginning of a line without its numbers, such as times and process ids, which differ each time. */
+/** Without numbers, such as times and process ids, which differ each time. */
 function unvarying(line: string): string {
   return line.slice(0, MAX_COMPARED_LENGTH).replaceAll(/\d+/g, "#");
 }
 
-/** Longer lines are logged in pieces. Container log drivers split lines at the same length. */
+/** Longer lines are logged in pieces, as container log drivers split them. */
 const MAX_PIECE_LENGTH = 16 * 1024;
-/** The part of an incomplete line that is kept. It is long enough to hold a secret that is not complete yet. */
+/** Of an incomplete line: long enough for a secret that is not complete yet. */
 const MAX_PARTIAL_LENGTH = MAX_PIECE_LENGTH + MAX_SECRET_LENGTH;
 const TAIL_LINES = 20;
 const MAX_TAIL_LINE_LENGTH = 512;
@@ -151,18 +145,12 @@ const MAX_SHOWN_LENGTH = 200;
 /** A part of a message, or a line with one: it has a brace, or begins like a member of an object or an array. `[INFO]` does not. */
 const LIKE_MESSAGE = /[{}]|^\s*(?:["\]}]|\[\s*(?:["[\]]|$))/;
 
-/** Logs the output of one process that is not JSON-RPC, and keeps what explains an exit. */
 export class OutputLog {
-  /** The last lines of stderr, shortened, with secrets masked, oldest first. */
+  /** Shortened, with secrets masked, oldest first. */
   readonly stderrTail: string[] = [];
-  /** True if there was any noise. */
   isNoisy = false;
-  /** The first cause that its noise has shown, for people. */
   noiseCause: string | undefined;
-  /**
-   * The braces and brackets that the lines so far have opened and not closed: a message over several lines. To be set to 0 for each message
-   * that was read: no part of another one can precede it.
-   */
+  /** The braces and brackets of a message over several lines that are open. 0 after each message that was read. */
   openBraces = 0;
   readonly #context: Context;
   readonly #fields: LogFields;
@@ -171,12 +159,10 @@ export class OutputLog {
   #partial = "";
   #isContinued = false;
 
-  /** @param fields those of its lines. */
   constructor(context: Context, fields: LogFields, serverLog: ServerLog) {
     [this.#context, this.#fields, this.#serverLog] = [context, fields, serverLog];
   }
 
-  /** Copies stderr to the log, line by line. */
   addStderr(chunk: Buffer): void {
     const { secrets } = this.#context;
     const lines = (this.#partial + this.#decoder.write(chunk)).split("\n");
@@ -190,9 +176,8 @@ export class OutputLog {
   }
 
   /**
-   * Logs a line of stdout. The first ones of each period are shown, shortened; the others are counted.
-   *
-   * @param reason undefined if a message on the line was read nevertheless.
+   * Logs the first lines of each period, shortened, and counts the others. @param reason undefined if a message on the line was read
+   * nevertheless.
    */
   addNoise(line: string, reason?: string): void {
     const { counters, log, secrets } = this.#context;
@@ -214,14 +199,13 @@ export class OutputLog {
     else log.warn({ ...fields, reason }, "stdout line skipped: not json-rpc");
   }
 
-  /** Logs the last line of stderr, even without a newline, and the numbers of lines that were left out. */
   end(): void {
     this.addStderr(Buffer.from("\n"));
     this.#serverLog.stderrLimit.report();
     this.#serverLog.noiseLimit.report();
   }
 
-  /** Logs pieces of a line of stderr until at most `restLength` UTF-16 units are left, and returns the rest. */
+  /** Returns the rest, of at most `restLength` UTF-16 units. */
   #log(text: string, restLength: number): string {
     let rest = text;
     while (rest.length > restLength) {

@@ -21,44 +21,37 @@ const CARRIAGE_RETURN = 13;
 const LINE_END = Buffer.of(NEWLINE);
 const MIN_BUFFER_BYTES = 1024;
 const EMPTY = Buffer.alloc(0);
-/**
- * Buffers of former lines, for the next lines of any server, because allocation costs more than copying: one for short lines, one for long
- * ones. A decoder that waits for a line has no buffer.
- */
+/** Buffers of former lines, for the next lines of any server, because allocation costs more than copying. */
 const SPARES = [
   { maxBytes: 64 * 1024, buffer: EMPTY },
   { maxBytes: 2 * 1024 * 1024, buffer: EMPTY },
 ];
 
-/** The bytes that are kept of the beginning and of the end of a line that is discarded. */
+/** Of the beginning and of the end of a line that is discarded. */
 const END_BYTES = 256;
 
 /**
- * Splits a stream of UTF-8 into lines (MCP 2025-11-25, basic/transports, stdio: newline-delimited, no embedded newlines). A line over the
- * limit is discarded except for its ends, so that memory stays bounded and later lines are still read. A line is decoded when it is complete;
- * until then its buffer has at most twice its size, or is a spare one.
+ * Splits UTF-8 into lines (MCP 2025-11-25, basic/transports, stdio). A line over the limit is discarded except for its ends, so that memory
+ * stays bounded. An incomplete line has a buffer of at most twice its size, or a spare one.
  */
 export class LineDecoder {
   readonly #maxLineBytes: number;
-  /** Bytes that have arrived, of which `next` has read those before `#from`. */
+  /** `next` has read the bytes before `#from`. */
   #chunk: Buffer = EMPTY;
   #from = 0;
-  /** The beginning of an incomplete line. The buffer grows by doubling, so that many small chunks do not cost a copy each. */
+  /** The beginning of an incomplete line. It grows by doubling, so that many small chunks do not cost a copy each. */
   #buffer = EMPTY;
   #length = 0;
-  /** Set if the line is discarded. */
   #discarded: { readonly isForMemory: boolean; bytes: number; head: Buffer; tail: Buffer } | undefined;
 
   constructor(maxLineBytes: number) {
     this.#maxLineBytes = maxLineBytes;
   }
 
-  /** The memory of an incomplete line. */
   get lineBytes(): number {
     return this.#buffer.length;
   }
 
-  /** The memory of all bytes that were not returned yet. */
   get heldBytes(): number {
     return this.#buffer.length + this.#chunk.length;
   }
@@ -69,7 +62,7 @@ export class LineDecoder {
     this.#from = 0;
   }
 
-  /** Returns the next line that is not empty. Undefined if it has not arrived completely. */
+  /** Returns the next line that is not empty; undefined if it is incomplete. */
   next(): string | OverlongLine | undefined {
     const chunk = this.#chunk;
     while (this.#from < chunk.length) {
@@ -87,7 +80,6 @@ export class LineDecoder {
     return undefined;
   }
 
-  /** Discards the incomplete line to free its memory. */
   discardLine(): void {
     if (this.#length > 0) this.#discard(true);
   }
@@ -139,12 +131,10 @@ export class LineDecoder {
   }
 }
 
-/** Decodes a line without its carriage return. */
 function textOf(bytes: Buffer, start: number, end: number): string {
   return bytes.toString("utf8", start, end > start && bytes[end - 1] === CARRIAGE_RETURN ? end - 1 : end);
 }
 
-/** Returns the spare buffer for this size if it has the length, or else a new one of this size. */
 function takeBuffer(length: number, bytes: number): typeof EMPTY {
   const spare = SPARES.find(({ maxBytes }) => bytes <= maxBytes);
   if (spare === undefined || spare.buffer.length < length) return Buffer.allocUnsafeSlow(bytes);
@@ -153,20 +143,18 @@ function takeBuffer(length: number, bytes: number): typeof EMPTY {
   return buffer;
 }
 
-/** Keeps a buffer for the next line, if it is larger than the spare one. */
 function keepBuffer(buffer: typeof EMPTY): void {
   const spare = SPARES.find(({ maxBytes }) => buffer.length <= maxBytes);
   if (spare !== undefined && buffer.length > spare.buffer.length) spare.buffer = buffer;
 }
 
-/** The time for which memory is short before a line is discarded. Meanwhile, clients may make room. */
+/** Of short memory, before a line is discarded. Meanwhile, clients may make room. */
 const SHORT_MS = 1000;
 
 /**
- * Returns the set of all readers of one program's output, and bounds their memory. A line of one server has a limit of its own, but there may
- * be many servers, and each may keep its line incomplete for ever. If memory stays short and incomplete lines take more than the largest line
- * may, the longest ones are discarded. The output of a private server counts for its client, so its lines also make room when another client
- * asks for its share.
+ * Returns the readers of one program's output, and bounds their memory: there may be many servers, and each may keep its line incomplete
+ * for ever. If memory stays short and incomplete lines take more than the largest line may, the longest ones are discarded. The output of a
+ * private server counts for its client, so its lines also make room when another client asks for its share.
  */
 export function boundedReaders(budget: MemoryBudget): Set<OutputReader> {
   const readers = new Set<OutputReader>();
@@ -184,7 +172,6 @@ export function boundedReaders(budget: MemoryBudget): Set<OutputReader> {
   return readers;
 }
 
-/** Discards the longest lines, until this many bytes are free. */
 function discard(bytes: number, readers: readonly OutputReader[]): void {
   let leftBytes = bytes;
   for (const reader of readers.toSorted((a, b) => b.decoder.lineBytes - a.decoder.lineBytes)) {
@@ -195,26 +182,20 @@ function discard(bytes: number, readers: readonly OutputReader[]): void {
 }
 
 export interface OutputListener {
-  /** Called with each line, or each element of a batch. */
+  /** Of a batch, with each message. */
   onReading(reading: Exclude<ServerReading, Batch> | OverlongLine): void;
-  /** Called with an error that another listener or the reader has thrown. Further output is unreliable. */
+  /** The listener or the reader has thrown. Further output is unreliable. */
   onDefect(error: unknown): void;
 }
 
-/** The longest pause while memory is short, and the time until the next one if it was in vain. */
+/** Of a pause while memory is short, and until the next one if it was in vain. */
 const MAX_PAUSE_MS = 1000;
 const PAUSE_CHECK_MS = 20;
-/** The time for reading lines in one turn of the event loop. */
 const MAX_TURN_MS = 50;
-/** Lines that must wait for another turn. */
 const LATER = Symbol("later");
 
-/**
- * Reads what a server writes to stdout, in order: bytes become lines, lines messages, and the listener gets these. A long message is read in
- * steps. Meanwhile later bytes wait, and stdout is paused.
- */
+/** Reads stdout in order: bytes become lines, and lines messages. A long message is read in steps. Meanwhile, stdout is paused. */
 export class OutputReader {
-  /** That of a private server, which the output counts for. */
   readonly client: MemoryHolder | undefined;
   readonly decoder: LineDecoder;
   readonly #stdout: Readable;
@@ -222,16 +203,13 @@ export class OutputReader {
   readonly #memory: MemoryBudget;
   readonly #readers: Set<OutputReader>;
   readonly #held: Reservation;
-  /** The earliest time of the next pause for memory. */
   #nextPauseMs = 0;
-  /** The end of the current turn; 0 before its first line. */
+  /** 0 before the first line of a turn. */
   #turnEndMs = 0;
-  /** Settles when the lines are read that wait for memory, for the next turn, or for the end of a long line. Undefined if none do. */
+  /** Settles when the lines that wait for memory, for the next turn, or for the end of a long line are read. Undefined if none do. */
   later: Promise<void> | undefined;
-  /** The number of pieces in which the output has arrived. */
   outputs = 0;
 
-  /** @param readers has the reader until its release. */
   constructor(
     stdout: Readable,
     { config, memory }: Context,
@@ -249,14 +227,14 @@ export class OutputReader {
     stdout.on("data", this.#push);
   }
 
-  /** Ends the stream. The output that has arrived is read without a pause for memory, because the exit of the server waits for it. */
+  /** The output that has arrived is read without a pause for memory, because the exit of the server waits for it. */
   end(): void {
     this.#nextPauseMs = Number.POSITIVE_INFINITY;
     // A last line without a newline counts.
     this.#push(LINE_END);
   }
 
-  /** Releases its memory. Must be called when the process is gone. */
+  /** To be called when the process is gone. */
   release(): void {
     this.#readers.delete(this);
     this.#held.release();
@@ -277,8 +255,7 @@ export class OutputReader {
 
   /**
    * Reads lines until a long one, until memory is short, or until this turn has taken its time: each line may be for thousands of sessions.
-   *
-   * @returns the long line, LATER if there may be more to read, or undefined if everything is read.
+   * @returns the long line, LATER if there may be more to read, or undefined.
    */
   #read(): string | typeof LATER | undefined {
     if (this.#turnEndMs === 0) {
@@ -324,7 +301,7 @@ export class OutputReader {
     return this.#memory.usedBytes > this.#memory.calmBytes && performance.now() > this.#nextPauseMs;
   }
 
-  /** Waits until clients have read some output. A client that reads nothing must not stall the others, so the wait is short. */
+  /** Clients may read some output meanwhile. One that reads nothing must not stall the others, so the wait is short. */
   async #waitForMemory(): Promise<void> {
     const endMs = performance.now() + MAX_PAUSE_MS;
     while (this.#isMemoryShort) {
@@ -350,29 +327,27 @@ function* readLineInSteps(line: string): Generator<undefined, ServerReading> {
   return isPlain(reading) ? reading : yield* settle(line, reading);
 }
 
-/** The largest write, unless one line is longer. If a write is interrupted, all of its lines count as written, read or not. */
+/** Unless one line is longer. If a write is interrupted, all of its lines count as written, read or not. */
 const MAX_BATCH_BYTES = 256 * 1024;
 
 /**
- * Writes lines to the MCP server's stdin in order, one write at a time. Lines that are sent during a write, or within one turn of the event
- * loop, are written together: one system call instead of many. A line is `written` from the call of `write` on. Until then it is queued
- * here and can be withdrawn, or taken back after an exit.
+ * Writes lines in order, one write at a time. Lines that are sent during a write, or within one turn of the event loop, are written
+ * together: one system call instead of many. A line is `written` from the call of `write` on. Until then it can be withdrawn, or taken back
+ * after an exit.
  */
 export class StdinWriter implements UpstreamInput {
   readonly #stream: Writable;
   readonly #onDefect: (error: unknown) => void;
   #queue: Outgoing[] = [];
-  /** The listeners of the lines in the current write, whose text is in memory until its end. */
+  /** Of the lines in the current write, whose text is in memory until its end. */
   readonly #onBatchWritten: (() => void)[] = [];
   #isScheduled = false;
   #isWriting = false;
-  /** True if nothing more is written, because the server can no longer answer. */
+  /** Nothing more is written, because the server can no longer answer. */
   isPaused = false;
   queuedBytes = 0;
-  /** The number of writes that the stream has taken. */
   writes = 0;
 
-  /** @param onDefect called with an error that a write throws. */
   constructor(stream: Writable, onDefect: (error: unknown) => void) {
     this.#stream = stream;
     this.#onDefect = onDefect;
@@ -394,7 +369,7 @@ export class StdinWriter implements UpstreamInput {
     this.queuedBytes -= line.byteLength ?? 0;
   }
 
-  /** Removes and returns the lines that the server cannot have seen. */
+  /** The server cannot have seen these lines. */
   takeUnwritten(): Outgoing[] {
     const unwritten = this.#queue;
     this.#queue = [];
@@ -403,7 +378,7 @@ export class StdinWriter implements UpstreamInput {
     return unwritten;
   }
 
-  /** Writes one more batch if no write is in progress, and closes stdin. Lines that are still queued stay unwritten. */
+  /** Writes one more batch if no write is in progress. Lines that are still queued stay unwritten. */
   end(): void {
     this.#write();
     this.#stream.end();
@@ -440,7 +415,7 @@ export class StdinWriter implements UpstreamInput {
     this.#isWriting = false;
     this.writes++;
     for (const listener of this.#onBatchWritten.splice(0)) listener();
-    // After an error the pipe is broken. The supervisor then stops the process and takes back the queued lines.
+    // After an error, the supervisor stops the process and takes back the queued lines.
     if (!error) this.#write();
   };
 }

@@ -10,31 +10,27 @@ import { type Handshake, HandshakeError } from "./handshake.ts";
 import { ServerLog } from "./output-log.ts";
 import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamListener, UpstreamObserver, UpstreamStatus } from "./port.ts";
 
-/** The reason why a supervisor has given up. */
 export type SupervisorFailure =
-  /** The first start found no program to run. */
   | { readonly kind: "command-unusable"; readonly spawnErrorCode: string }
-  /** The shared server has exited before it was ever ready, and KEEP_TRYING is off. */
+  /** Before the shared server was ever ready, and KEEP_TRYING is off. */
   | { readonly kind: "never-ready"; readonly exit: UpstreamExit }
-  /** RESTART_LIMIT is reached. */
   | { readonly kind: "restart-limit"; readonly restarts: number };
 
 const EXITED = "the MCP server has exited";
 
-/** Keeps one MCP server running: starts it, does the handshake, and after any exit pauses and restarts it. */
+/** Starts one MCP server, and restarts it after any exit, after a pause. */
 export class Supervisor implements Upstream {
-  /** Resolves when a generation is ready for the first time. */
+  /** When a generation is ready for the first time. */
   readonly firstReady: Promise<UpstreamHandshake>;
   readonly #context: Context;
   readonly #program: ServerProgram;
   readonly #script: Handshake;
   readonly #isShared: boolean;
   readonly #client: MemoryHolder | undefined;
-  /** Set until the first handshake or restart of a process that shows if the server supports it. Its end is no failure. */
+  /** Set until the first handshake or restart of a process that shows if the server supports an era. Its end is no failure. */
   #probeTimeoutMs: number | undefined;
   readonly #serverLog: ServerLog;
   readonly #stopping = new AbortController();
-  /** Aborted when there must be no more starts. */
   readonly #ending: AbortSignal;
   readonly #ready = Promise.withResolvers<UpstreamHandshake>();
   #listener: UpstreamListener | undefined;
@@ -43,18 +39,16 @@ export class Supervisor implements Upstream {
   #loop: Promise<SupervisorFailure | undefined> | undefined;
   #state: Exclude<UpstreamStatus["state"], "stopping"> = "starting";
   #generationCount = 0;
-  /** The end of the last run. */
   #loss: { readonly generation: Generation; readonly exit: ProcessExit; readonly beginsCrashLoop: boolean } | undefined;
-  /** The times of the latest exits, at most as many as make a crash loop. */
+  /** At most as many as make a crash loop. */
   readonly #exitsMs: number[] = [];
   #isLooping = false;
-  /** The number of restarts since the last stable run. */
+  /** Since the last stable run. */
   #streak = 0;
   #readyAt: Date | undefined;
   #lastExit: UpstreamExit | undefined;
   #nextRetryAt: Date | undefined;
   #failure: SupervisorFailure | undefined;
-  /** True if the last start was too slow, and the next one gets more time. */
   #getsMoreTime = false;
 
   /**
@@ -79,9 +73,7 @@ export class Supervisor implements Upstream {
   }
 
   /**
-   * Starts the server and supervises it. To be called once.
-   *
-   * @returns the reason why the supervisor has given up, or undefined after `stop`. Rejects only because of a defect.
+   * To be called once. @returns the reason why the supervisor has given up, or undefined after `stop`. Rejects only because of a defect.
    */
   run(listener: UpstreamListener, observers: readonly UpstreamObserver[] = []): Promise<SupervisorFailure | undefined> {
     this.#listener = listener;
@@ -108,7 +100,7 @@ export class Supervisor implements Upstream {
     this.#generation?.abandon(kind, reason);
   }
 
-  /** Terminates the server and restarts it no more. Takes a bounded time. */
+  /** Takes a bounded time. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#generation?.stop("stopped", "shutdown");
@@ -149,12 +141,10 @@ export class Supervisor implements Upstream {
   }
 
   /**
-   * Runs a generation until it is lost. Rejects then, unless the pauses begin anew: after a stable run, and when a crash loop begins or ends.
-   *
-   * @param attempt counted from 1 since the pauses began.
+   * Rejects when the generation is lost, unless the pauses begin anew: after a stable run, and when a crash loop begins or ends. @param
+   * attempt counted from 1 since the pauses began.
    */
   async #run(listener: UpstreamListener, attempt: number): Promise<void> {
-    // Pauses that begin anew begin after the last loss.
     if (attempt === 1 && this.#loss !== undefined) throw new Error(EXITED);
     const { config, defects, log, nowMs } = this.#context;
     const number = ++this.#generationCount;
@@ -162,7 +152,6 @@ export class Supervisor implements Upstream {
     const timeoutMs = this.#probeTimeoutMs ?? this.#program.readyTimeoutMs;
     this.#loss = this.#nextRetryAt = undefined;
     if (this.#state !== "failed") this.#state = "starting";
-    // A sidecar that ends after the first start never says so.
     if (this.#getsMoreTime) log.info({ generation: number, timeoutMs }, "mcp server gets more time to start");
     this.#getsMoreTime = false;
     const generation = new Generation(this.#context, this.#program, this.#serverLog, number, this.#script, listener, this.#client);
@@ -188,7 +177,6 @@ export class Supervisor implements Upstream {
         listener.onReady(handshake);
       }
     } catch (error) {
-      // The state of the lane is unreliable.
       const abandon = (): void => generation.abandon("defect", "the sidecar could not handle one of its events");
       defects.recover(handshake === undefined ? "server start" : "server ready", error, abandon);
     }
@@ -196,7 +184,7 @@ export class Supervisor implements Upstream {
     const runMs = Math.max(0, nowMs() - readyAtMs);
     if (this.#ending.aborted) this.#reportEnd(generation, exit);
     const wasLooping = this.#isLooping;
-    // A start that gets more time the next time may then be ready, so its exit does not count.
+    // A start that gets more time the next time does not count.
     const beginsCrashLoop = !this.#getsMoreTime && this.#beginsCrashLoop(runMs);
     this.#loss = { generation, exit, beginsCrashLoop };
     const isStable = runMs >= config.restartMaxMs;
@@ -205,12 +193,9 @@ export class Supervisor implements Upstream {
   }
 
   /**
-   * Counts an exit. Detects crash loops by intensity and period, as Erlang's supervisors do. Once entered, a crash loop lasts until a run is
-   * longer than a whole period. The rare restarts alone would spread the exits until they look harmless. Being ready for a moment does not
-   * show that a server keeps running.
-   *
-   * @param runMs from ready to exit; 0 for a run that was never ready.
-   * @returns true if this exit begins a crash loop.
+   * Counts an exit. Detects crash loops by intensity and period, as Erlang's supervisors do. A crash loop lasts until a run is longer than
+   * a whole period, because the rare restarts alone would spread the exits until they look harmless. @param runMs from ready to exit; 0 for
+   * a run that was never ready. @returns true if this exit begins a crash loop.
    */
   #beginsCrashLoop(runMs: number): boolean {
     const { nowMs, config } = this.#context;
@@ -223,17 +208,14 @@ export class Supervisor implements Upstream {
   }
 
   async #endStart(generation: Generation, error: unknown, timeoutMs: number): Promise<undefined> {
-    // If the server has exited by itself, that cause is kept, because it says more than this one.
+    // An exit by itself says more than this cause.
     await generation.stop(error instanceof HandshakeError ? error.kind : "crash", describeError(error));
     const isTooSlow = this.#probeTimeoutMs === undefined && generation.stopCause?.kind === "handshake-timeout";
     if (isTooSlow && this.#isShared) this.#program.allowMoreTime(timeoutMs);
     this.#getsMoreTime = isTooSlow && this.#program.readyTimeoutMs > timeoutMs;
   }
 
-  /**
-   * Reports an exit, and decides about a restart. Resolves when the pause may begin: when no process of the group is left. Throws if there is
-   * no restart.
-   */
+  /** Decides about a restart. Resolves when the pause may begin: when no process of the group is left. Throws if there is no restart. */
   readonly #afterLoss = async ({ error, retryDelay: pauseMs, retriesLeft }: RetryContext): Promise<void> => {
     // A defect.
     if (this.#loss === undefined) throw error;
@@ -256,7 +238,7 @@ export class Supervisor implements Upstream {
       } else if (beginsCrashLoop) log.error({ ...fields, stderrTail }, "mcp server failed: crash loop");
     }
     this.#state = this.#failure === undefined && !this.#isLooping ? "backing-off" : "failed";
-    // This is the earliest time. It is set again when the pause begins.
+    // The earliest time. It is set again when the pause begins.
     if (this.#failure === undefined) this.#nextRetryAt = new Date(Date.now() + pauseMs);
     this.#tellLost(generation, lastExit);
     const { exitCode, signal } = await generation.ended;
@@ -277,7 +259,6 @@ export class Supervisor implements Upstream {
     this.#tellLost(generation, lastExit);
   }
 
-  /** @returns the exit, and the fields of its log lines. */
   #recordExit(generation: Generation, exit: ProcessExit): [UpstreamExit, LogFields] {
     const lastExit = (this.#lastExit = generation.describeEnd(exit));
     if (this.#probeTimeoutMs === undefined) this.#context.counters.byKey.exits.count(lastExit.kind);
