@@ -36,8 +36,6 @@ describe("the log of stderr", () => {
   });
 });
 
-describe("the tail of stderr", () => {});
-
 describe("secrets on stderr", () => {
   const secrets = new Secrets({ SOME_API_KEY: "sk-0123456789" });
 
