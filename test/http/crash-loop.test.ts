@@ -34,65 +34,63 @@ const REFUSED = {
   data: errorData("UPSTREAM_FAILED", { exitCode: 3, stderrTail: ["cannot open the database"], retryAfterSeconds: 1 }),
 };
 
-describe("a crash loop", () => {
-  it("an initialize request for a private server is rejected at once", async () => {
+it("an initialize request for a private server is rejected at once", async () => {
+  await using server = await ChosenServer.create();
+  await server.chooseExit(3);
+  await using sidecar = await HttpBench.start({ command: server.command, flags: [...CRASH_LOOP, ...PATIENT], untilReady: false });
+  expect(errorOf(await new McpClient(sidecar.url).post(initializeRequest({ roots: {} })))).toEqual(REFUSED);
+});
+
+describe.each(LANES)("a crash loop of a %s server", (kind) => {
+  it("held and new requests are rejected at once; the session survives until recovery", async () => {
     await using server = await ChosenServer.create();
+    // The first pauses are long enough for a request to arrive.
+    const flags = [...CRASH_LOOP.slice(0, 2), "--restart-backoff-ms", "300", "--restart-max-ms", "700", ...PATIENT];
+    await using sidecar = await HttpBench.start({ command: server.command, flags });
+    const { client, childPid, waitForLog, logLines } = await useLane(sidecar, kind);
     await server.chooseExit(3);
-    await using sidecar = await HttpBench.start({ command: server.command, flags: [...CRASH_LOOP, ...PATIENT], untilReady: false });
-    expect(errorOf(await new McpClient(sidecar.url).post(initializeRequest({ roots: {} })))).toEqual(REFUSED);
-  });
+    signalServer(childPid, "SIGKILL");
+    await waitForLog("mcp server exited");
+    const call = { jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "echo", arguments: { text: "held" } } };
+    const held = client.post(call);
+    expect(logLines(FAILED)).toEqual([]);
+    expect(errorOf(await held)).toEqual(REFUSED);
+    await waitForLog(FAILED);
+    expect(errorOf(await client.post(call))).toEqual(REFUSED);
 
-  describe.each(LANES)("a crash loop of a %s server", (kind) => {
-    it("held and new requests are rejected at once; the session survives until recovery", async () => {
-      await using server = await ChosenServer.create();
-      // The first pauses are long enough for a request to arrive.
-      const flags = [...CRASH_LOOP.slice(0, 2), "--restart-backoff-ms", "300", "--restart-max-ms", "700", ...PATIENT];
-      await using sidecar = await HttpBench.start({ command: server.command, flags });
-      const { client, childPid, waitForLog, logLines } = await useLane(sidecar, kind);
-      await server.chooseExit(3);
-      signalServer(childPid, "SIGKILL");
-      await waitForLog("mcp server exited");
-      const call = { jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "echo", arguments: { text: "held" } } };
-      const held = client.post(call);
-      expect(logLines(FAILED)).toEqual([]);
-      expect(errorOf(await held)).toEqual(REFUSED);
-      await waitForLog(FAILED);
-      expect(errorOf(await client.post(call))).toEqual(REFUSED);
-
-      await server.chooseMode("normal");
-      await waitForLog("mcp server has recovered");
-      expect(await client.toolText("echo", { text: "back" })).toBe("back");
-      expect((await readReadiness(sidecar)).state).toBe("ready");
-      expect(logLines(FAILED)).toHaveLength(1);
-    });
+    await server.chooseMode("normal");
+    await waitForLog("mcp server has recovered");
+    expect(await client.toolText("echo", { text: "back" })).toBe("back");
+    expect((await readReadiness(sidecar)).state).toBe("ready");
+    expect(logLines(FAILED)).toHaveLength(1);
   });
+});
 
-  it("a server that exits again after recovery returns to the failed state", async () => {
-    await using sidecar = await HttpBench.start({ mode: "crash-loop", flags: CRASH_LOOP, untilReady: false });
-    await sidecar.waitForLog(FAILED);
-    await sidecar.waitForLog("mcp server has recovered");
-    const { level } = await sidecar.waitForLog("mcp server exited", exitOf(5));
-    expect(level).toBe("info");
-    const { state } = await sidecar.waitForLog("mcp server will be restarted", (line) => line["restarts"] === 5);
-    expect(state).toBe("failed");
-    expect(sidecar.logLines.filter(({ msg }) => msg === FAILED)).toHaveLength(1);
-  });
+it("a server that exits again after recovery returns to the failed state", async () => {
+  await using sidecar = await HttpBench.start({ mode: "crash-loop", flags: CRASH_LOOP, untilReady: false });
+  await sidecar.waitForLog(FAILED);
+  await sidecar.waitForLog("mcp server has recovered");
+  const { level } = await sidecar.waitForLog("mcp server exited", exitOf(5));
+  expect(level).toBe("info");
+  const { state } = await sidecar.waitForLog("mcp server will be restarted", (line) => line["restarts"] === 5);
+  expect(state).toBe("failed");
+  expect(sidecar.logLines.filter(({ msg }) => msg === FAILED)).toHaveLength(1);
+});
 
-  it("the failed state persists while a generation starts, and requests are rejected", async () => {
-    await using server = await ChosenServer.create();
-    await server.chooseExit(3);
-    await using sidecar = await HttpBench.start({ command: server.command, flags: [...CRASH_LOOP, ...PATIENT], untilReady: false });
-    await sidecar.waitForLog(FAILED);
-    await server.chooseMode("silent");
-    for (;;) {
-      const before = await readReadiness(sidecar);
-      const refused = await new McpClient(sidecar.url).post(initializeRequest());
-      const after = await readReadiness(sidecar);
-      // A generation from before this choice may still be seen before its exit.
-      if (before.pid === null || before.pid !== after.pid) continue;
-      expect(errorOf(refused)).toEqual(REFUSED);
-      expect(before).toMatchObject({ httpStatus: 503, state: "failed", lastExit: { exitCode: 3 }, nextRetryAt: null });
-      break;
-    }
-  });
+it("the failed state persists while a generation starts, and requests are rejected", async () => {
+  await using server = await ChosenServer.create();
+  await server.chooseExit(3);
+  await using sidecar = await HttpBench.start({ command: server.command, flags: [...CRASH_LOOP, ...PATIENT], untilReady: false });
+  await sidecar.waitForLog(FAILED);
+  await server.chooseMode("silent");
+  for (;;) {
+    const before = await readReadiness(sidecar);
+    const refused = await new McpClient(sidecar.url).post(initializeRequest());
+    const after = await readReadiness(sidecar);
+    // A generation from before this choice may still be seen before its exit.
+    if (before.pid === null || before.pid !== after.pid) continue;
+    expect(errorOf(refused)).toEqual(REFUSED);
+    expect(before).toMatchObject({ httpStatus: 503, state: "failed", lastExit: { exitCode: 3 }, nextRetryAt: null });
+    break;
+  }
 });
