@@ -9,7 +9,6 @@ import { Sidecar } from "../support/sidecar.ts";
 const IDENTITY = { name: "interop", version: "1.0.0" };
 const REASON = "The sidecar has no OAuth; clients need the header `Authorization: Bearer TOKEN`.";
 
-/** A client that would let a person sign in. */
 const authProvider: OAuthClientProvider = {
   redirectUrl: "http://127.0.0.1:1/callback",
   clientMetadata: { redirect_uris: ["http://127.0.0.1:1/callback"], client_name: "interop" },

@@ -25,7 +25,6 @@ const PARTICIPANTS = Array.from({ length: 10 }, (_, index): Participant => {
   return { name: `${sdk} ${lane} ${index}`, sdk, lane };
 });
 
-/** A model that names itself. */
 function sign(name: string): Answer {
   return ({ params }) => {
     const [{ content } = {}] = params["messages"] as { content: { text: string } }[];

@@ -23,7 +23,6 @@ function writeForever(response: ServerResponse, mediaType: string, chunk: Buffer
   write();
 }
 
-/** Answers all requests except `tools/list`. @returns false for `tools/list`. */
 function answerHandshake({ method, message }: Asked, response: ServerResponse): boolean {
   if (method === "DELETE") response.writeHead(405).end();
   else if (message.method === "initialize") json(response, { jsonrpc: "2.0", id: message.id, result: INITIALIZE_RESULT });

@@ -71,16 +71,6 @@ describe("a rate limit", () => {
     expect(limit.take(1000)).toBeCloseTo(MINUTE_MS / perMinute, 3);
   });
 
-  it("the wait is exact", () => {
-    const limit = new RateLimit(2);
-    limit.take(0);
-    limit.take(10_000);
-    expect(limit.take(10_000)).toBe(20_000);
-    expect(limit.take(29_999)).toBe(1);
-    expect(limit.take(30_000)).toBeUndefined();
-    expect(limit.take(30_000)).toBe(30_000);
-  });
-
   it("a limit is never exceeded, and passes a caller that waited as told", () => {
     const gaps = array(oneof(constant(0), double({ min: 0, max: 5000, noNaN: true }), constant("as told" as const)), {
       maxLength: 300,

@@ -10,7 +10,6 @@ import { listen } from "./support/lane-bench.ts";
 const LIMIT_BYTES = 100;
 const MINUTE_MS = 60_000;
 
-/** A store of sessions with subscriptions, each opened later than the one before. */
 class Bench {
   nowMs = 0;
   readonly memory = new MemoryBudget(LIMIT_BYTES);

@@ -9,9 +9,7 @@ import { useFakeClock } from "../support/fake-clock.ts";
 
 useFakeClock();
 
-/** A check whose verdicts the test decides. */
 class HeldCheck {
-  /** The checks that were started and not stopped. */
   readonly open: ((verdict: CallVerdict | undefined) => void)[] = [];
   stopped = 0;
 
@@ -35,7 +33,6 @@ interface CheckedBench {
   readonly session: Session;
   readonly held: HeldCheck;
   readonly call: (id: number, slots?: Semaphore) => RecordedReply;
-  /** Returns the number of calls that the server has read since the last look. */
   readonly heardCalls: () => number;
 }
 

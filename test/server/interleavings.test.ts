@@ -4,7 +4,6 @@ import { Violation } from "../support/fuzz/model.ts";
 import { Random } from "../../chaos/random.ts";
 import { SEED } from "../support/set-up.ts";
 
-/** Of all eras together. */
 const STEPS = Number(process.env["FUZZ_STEPS"] ?? 15_000);
 const MAX_LENGTH = 600;
 /** The attempts to find fewer steps with the same failure. */

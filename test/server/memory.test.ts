@@ -24,7 +24,6 @@ function questionId(bench: PrivateLaneBench): unknown {
   return messages(sink.texts)[0]?.["id"];
 }
 
-/** A session of a shared lane that uses all features, and ends. */
 function useUp(bench: LaneBench, number: number): WeakRef<object>[] {
   const session = bench.join();
   listen(session);

@@ -12,7 +12,6 @@ const CALL = { method: "tools/call", params: { name: "a" } };
 
 useFakeClock();
 
-/** A policy that records the tools it was given, and allows no calls of `b`. */
 class Watcher extends OpenPolicy {
   override readonly needsTools = true;
   readonly told: [generation: number, names: unknown[]][] = [];

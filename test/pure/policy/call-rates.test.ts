@@ -3,7 +3,6 @@ import type { Config } from "../../../src/config/load.ts";
 import { CallRates } from "../../../src/policy/tool-limits.ts";
 import { contextOf } from "../../support/context.ts";
 
-/** Rates with a clock that the test sets, and two sessions. */
 class Bench {
   nowMs = 0;
   readonly rates: CallRates;

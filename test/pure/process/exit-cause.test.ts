@@ -4,16 +4,6 @@ import { describeExit, isCommandUnusable } from "../../../src/process/exit.ts";
 const NOTHING = { exitCode: undefined, signal: undefined, spawnErrorCode: undefined, hadMemoryKills: false };
 
 it.each([
-  { exit: { exitCode: 0 }, kind: "clean-exit", reason: "exited with code 0" },
-  { exit: { exitCode: 3 }, kind: "crash", reason: "exited with code 3" },
-  { exit: { signal: "SIGSEGV" }, kind: "signal", reason: "ended by SIGSEGV" },
-  { exit: { spawnErrorCode: "EAGAIN" }, kind: "spawn-failed", reason: "could not be started (EAGAIN)" },
-  { exit: {}, kind: "crash", reason: "exited with code unknown" },
-])("the exit is a $kind: $reason", ({ exit, kind, reason }) => {
-  expect(describeExit({ ...NOTHING, ...exit })).toEqual({ kind, reason });
-});
-
-it.each([
   { exit: { exitCode: 3 }, reason: "exited with code 3 before it answered initialize" },
   {
     exit: { exitCode: 0 },

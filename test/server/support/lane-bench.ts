@@ -119,7 +119,6 @@ export class LaneBench {
     return new LaneBench((calls, tools) => new Routing(calls, tools), limits, options);
   }
 
-  /** A shared lane whose server is ready. */
   static ready(limits: Partial<Config> = {}, options?: LaneBenchOptions): LaneBench {
     return started(LaneBench.shared(limits, options));
   }
@@ -216,7 +215,6 @@ export class LaneBench {
   }
 }
 
-/** A lane of one session, with the session's client state. */
 export class PrivateLaneBench extends LaneBench {
   readonly session: Session;
   readonly initialized: string[];
@@ -267,12 +265,10 @@ export function messages(texts: readonly string[]): Record<string, unknown>[] {
   });
 }
 
-/** The server's side of a lane: records the lines that a server would have read, and accepts none while no server runs. */
 class RecordedUpstream implements Upstream, UpstreamInput {
   isRunning = false;
   /** A server that does not read leaves lines queued. */
   isReading = true;
-  /** True if the server has exited so often that it counts as failed. */
   isFailed = false;
   #lines: Outgoing[] = [];
 
@@ -295,7 +291,6 @@ class RecordedUpstream implements Upstream, UpstreamInput {
     this.#lines = this.#lines.filter((each) => each !== line);
   }
 
-  /** The reason of each requested restart. */
   readonly restartReasons: string[] = [];
 
   restart(_kind: "hung" | "tools-not-listed", reason: string): void {

@@ -15,7 +15,6 @@ import { LaneBench, requestOfClient } from "./lane-bench.ts";
 import { RecordedReply } from "./recorded-reply.ts";
 import { AMPLE_MEMORY } from "./memory.ts";
 
-/** A simulated process, which exits when the test calls `end`. */
 export class SimulatedServer extends PooledServer {
   readonly bench: LaneBench;
   stopCount = 0;
@@ -65,13 +64,11 @@ export interface LanesInput {
 
 export interface Client {
   readonly reply: RecordedReply;
-  /** Returns undefined until a session is opened. */
   readonly session: () => Session | undefined;
 }
 
 export const IDLE_TIMEOUT_MS = 10_000;
 
-/** All lanes, with simulated servers. */
 export class LanesBench {
   readonly shared: LaneBench;
   readonly servers: SimulatedServer[] = [];
