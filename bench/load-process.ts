@@ -22,7 +22,6 @@ export interface Calls {
   readonly title: string;
   readonly connections: number;
   readonly resultBytes: number;
-  /** True for calls without a session (MCP 2026-07-28). */
   readonly isStateless?: boolean;
 }
 

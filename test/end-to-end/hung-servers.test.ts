@@ -1,11 +1,9 @@
 import { describe, expect } from "vitest";
-import { crash, readWhere, timeoutFlags } from "../support/fixture-server.ts";
+import { QUICK_RESTART, crash, readWhere, timeoutFlags } from "../support/fixture-server.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { readReadiness } from "../support/status.ts";
 import { groupMembers, isAlive, Sidecar } from "../support/sidecar.ts";
 import { proves } from "./proves.ts";
-
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 
 describe("a server that does not respond", async () => {
   const limits = ["--hung-timeouts", "1", ...timeoutFlags(1500)];

@@ -24,7 +24,6 @@ function textOf({ result }: JsonRpcMessage): string {
   return result?.content?.[0]?.text ?? "";
 }
 
-/** Returns how many calls of this tool the server has received. */
 async function countReceived(client: McpClient, name: string): Promise<number> {
   const lines = JSON.parse(await client.toolText("lines")) as string[];
   return lines.filter((line) => (JSON.parse(line) as { params?: { name?: unknown } }).params?.name === name).length;

@@ -37,7 +37,6 @@ function refusalOf({ result }: JsonRpcMessage): string | undefined {
   return isError === true && content[0]?.type === "text" ? content[0].text : undefined;
 }
 
-/** Returns the arguments of each call of this tool that the client's server has received. */
 async function receivedArgs(client: McpClient, name: string): Promise<unknown[]> {
   const lines = JSON.parse(await client.toolText("lines")) as string[];
   const messages = lines.map((line) => JSON.parse(line) as { readonly params?: { readonly name?: unknown; readonly arguments?: unknown } });

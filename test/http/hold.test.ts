@@ -1,15 +1,11 @@
 import { expect, it } from "vitest";
-import { Gate, crash, readSeen } from "../support/fixture-server.ts";
+import { Gate, NO_RESTART, QUICK_RESTART, crash, readSeen } from "../support/fixture-server.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import type { HttpReply } from "../support/http-client.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { waitForGeneration } from "../support/status.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
-
-/** A pause longer than any test. */
-const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 
 function echo(id: number): object {
   return { jsonrpc: "2.0", id, method: "tools/call", params: { name: "echo", arguments: { text: `text ${id}` } } };

@@ -1,11 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { timeoutFlags } from "../support/fixture-server.ts";
+import { QUICK_RESTART, timeoutFlags } from "../support/fixture-server.ts";
 import { LANES, useLane } from "../support/lane-client.ts";
 import { readReadiness } from "../support/status.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { signalServer } from "../support/in-process-server.ts";
 
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 const REQUEST_TIMEOUT_MS = 3000;
 
 describe.concurrent.each(LANES)("an unresponsive %s server", (kind) => {

@@ -21,7 +21,6 @@ const TOKENS = ["the-token-of-the-deaf-client", "the-token-of-the-other-client"]
 const GREEDY = "127.0.0.2";
 const OTHER = "127.0.0.3";
 
-/** Waits until the use of memory is as expected. */
 async function waitForUse(sidecar: RunningSidecar, isExpected: (memory: Status["memory"]) => boolean): Promise<void> {
   while (!isExpected((await readStatus(sidecar)).memory));
 }
@@ -30,7 +29,6 @@ function listChanged(length: number): object {
   return { jsonrpc: "2.0", method: "notifications/tools/list_changed", params: { padding: "p".repeat(length) } };
 }
 
-/** Sends a part of a body, which never ends. */
 async function stall(
   sidecar: RunningSidecar,
   client: McpClient,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type MetricDefinition, METRICS } from "../../src/observe/metrics.ts";
-import { crash } from "../support/fixture-server.ts";
+import { QUICK_RESTART, crash } from "../support/fixture-server.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
 import { Series } from "../support/series.ts";
 import { readStatus, waitForGeneration } from "../support/status.ts";
@@ -8,7 +8,6 @@ import { HttpBench } from "../support/http-bench.ts";
 import { EXAMPLE } from "../support/sidecar.ts";
 
 const OPERATION = "mcp_server_operation_duration_seconds_count";
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 
 function get(origin: string, path: string, headers: Readonly<Record<string, string>> = {}): Promise<HttpReply> {
   return send(`${origin}${path}`, { method: "GET", headers });

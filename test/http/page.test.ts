@@ -13,8 +13,8 @@ import { PageClient } from "../support/page-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { runMain } from "../support/sidecar.ts";
+import { QUICK_RESTART } from "../support/fixture-server.ts";
 
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 const TOKEN = "a-token-of-enough-length";
 
 function get(url: string, headers: Readonly<Record<string, string>> = {}): Promise<HttpReply> {

@@ -43,7 +43,6 @@ function findPlanted(text: string): string[] {
   );
 }
 
-/** Starts a sidecar in front of the server that prints all secrets, with its tokens in a file. */
 async function start(
   directory: TempDir,
   mode: string,
@@ -60,7 +59,6 @@ async function start(
   });
 }
 
-/** Returns all that the sidecar's endpoints reveal, with the token and without one. */
 async function readAll(sidecar: RunningSidecar, token: string): Promise<string> {
   const paths = ["/livez", "/readyz", "/healthz", "/status", "/mcp", "/nothing-here"];
   const replies = await Promise.all(

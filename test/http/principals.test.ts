@@ -21,7 +21,6 @@ async function start(directory: TempDir, options: StartOptions = {}): Promise<Ru
   return HttpBench.start({ ...options, flags: [...(await flagsForTokens(directory)), ...(options.flags ?? [])] });
 }
 
-/** Opens a session for each of the first two tokens. Each wants log messages. */
 async function sessions(sidecar: RunningSidecar, capabilities: object = {}): Promise<[McpClient, McpClient]> {
   const [first, second] = TOKENS.map((token) => new McpClient(sidecar.url, { token, capabilities }));
   if (first === undefined || second === undefined) throw new Error("no token");
@@ -32,7 +31,6 @@ async function sessions(sidecar: RunningSidecar, capabilities: object = {}): Pro
   return [first, second];
 }
 
-/** Makes a call that logs. @returns the data of the log messages on its stream. */
 async function loggedInSession(session: McpClient, data: string): Promise<unknown[]> {
   using call = await session.begin("log", { level: "error", data });
   return (await call.rest()).flatMap(({ method, params }) => (method === "notifications/message" ? [params?.["data"]] : []));

@@ -1,16 +1,12 @@
 import { rm, writeFile } from "node:fs/promises";
 import { expect, it } from "vitest";
-import { Gate, crashProcess, readSeen, waitForHanging } from "../support/fixture-server.ts";
+import { Gate, NO_RESTART, QUICK_RESTART, crashProcess, readSeen, waitForHanging } from "../support/fixture-server.ts";
 import { readReadiness } from "../support/status.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { signalServer } from "../support/in-process-server.ts";
 import { FIXTURE } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
-
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
-/** A pause that outlasts every test. */
-const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
 
 it("with ISOLATION=session, initialized is not replayed before the client has sent it, but forwarded later", async () => {
   await using gate = await Gate.create();

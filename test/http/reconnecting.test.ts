@@ -11,7 +11,6 @@ const CLIENTS = 10;
 const BROADCASTS = 200;
 const CALLS = 3;
 
-/** Returns numbers in [0, limit) that depend on the seed. */
 function createRandom(seed: number): (limit: number) => number {
   const random = new Random(seed);
   return (limit) => random.below(limit);
@@ -41,7 +40,6 @@ function lose(stream: EventStream, isHalfOpen: boolean): void {
   else stream.close();
 }
 
-/** Listens until the last broadcast. @returns the numbers of all that arrived. */
 async function listen(client: McpClient, first: EventStream, random: (limit: number) => number): Promise<number[]> {
   const numbers: number[] = [];
   let stream = first;
@@ -55,7 +53,6 @@ async function listen(client: McpClient, first: EventStream, random: (limit: num
   }
 }
 
-/** Makes a call with this number of progress steps. @returns all messages that arrived. */
 async function call(client: McpClient, steps: number, random: (limit: number) => number): Promise<unknown[]> {
   let stream = await client.begin("progress", { steps }, 7, { progressToken: "mine" });
   const messages: unknown[] = [];

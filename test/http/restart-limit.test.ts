@@ -5,9 +5,9 @@ import { LANES, LaneClient, useLane } from "../support/lane-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { signalServer } from "../support/in-process-server.ts";
 import { TempDir } from "../support/temp-dir.ts";
+import { QUICK_RESTART } from "../support/fixture-server.ts";
 
 const GIVEN_UP = "mcp server not restarted: restart limit reached";
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 /** The first pause is long enough for a request to arrive. */
 const SLOW_RESTART = ["--restart-backoff-ms", "2000", "--restart-max-ms", "2000"];
 const PATIENT = ["--hold-timeout-ms", "600000", "--request-timeout-ms", "600000", "--drain-timeout-ms", "600000"];

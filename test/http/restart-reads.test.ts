@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import { Gate, crash, crashProcess, readSeen, readWhere, waitForSeen } from "../support/fixture-server.ts";
+import { Gate, QUICK_RESTART, crash, crashProcess, readSeen, readWhere, waitForSeen } from "../support/fixture-server.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import type { HttpReply } from "../support/http-client.ts";
 import { LANE_CLIENTS, LaneClient } from "../support/lane-client.ts";
@@ -9,7 +9,6 @@ import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 const READS = [
   "tools/list",
   "resources/list",

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { Gate, crashProcess, offer, readWhere } from "../support/fixture-server.ts";
+import { Gate, QUICK_RESTART, crashProcess, offer, readWhere } from "../support/fixture-server.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { noticeOf, waitUntilFree } from "../support/listens.ts";
@@ -10,7 +10,6 @@ import { signalServer } from "../support/in-process-server.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";
 
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 /** Silence lasts for READY_TIMEOUT_MS, and once more in a second process. */
 const FLAGS = { normal: [], "exits-on-discover": [], "ignores-discover": ["--ready-timeout-ms", "8000", "--isolation", "shared"] };
 const FILTER = { toolsListChanged: true };
@@ -21,14 +20,12 @@ function start(mode: string, nextMode: string, gate: Gate, flags: readonly strin
   return HttpBench.start({ mode, flags: [...QUICK_RESTART, ...flags], env });
 }
 
-/** Restarts the server that answers this client, in its next mode. */
 async function change(sidecar: RunningSidecar, client: ModernClient, gate: Gate): Promise<void> {
   const { pid } = await readWhere(client);
   await gate.open();
   await crashProcess(sidecar, pid);
 }
 
-/** Makes requests until one is answered by a server of this era. */
 async function waitForEra(sidecar: RunningSidecar, client: ModernClient, instructions: string): Promise<void> {
   for (;;) {
     const { status, error, result } = await client.request("server/discover");

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Gate, crash, crashServerOf, readSeen, readWhere } from "../support/fixture-server.ts";
+import { Gate, QUICK_RESTART, crash, crashServerOf, readSeen, readWhere } from "../support/fixture-server.ts";
 import { listTools } from "../support/discover.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { TempDir } from "../support/temp-dir.ts";
@@ -13,7 +13,6 @@ import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts
 import { readStatus } from "../support/status.ts";
 
 const UPDATED = "notifications/resources/updated";
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 const CAPABILITIES = {
   tools: { listChanged: true },
   prompts: { listChanged: true },

@@ -12,7 +12,6 @@ import { flagsForTokens, TOKENS } from "../support/token-clients.ts";
 
 const ROOTS = { jsonrpc: "2.0", id: "q", method: "roots/list" };
 
-/** Connects clients that share a private server. */
 async function connectShared(sidecar: RunningSidecar, count: number): Promise<LaneClient[]> {
   const clients: LaneClient[] = [];
   while (clients.length < count) clients.push(await LaneClient.connect(sidecar));

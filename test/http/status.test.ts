@@ -1,13 +1,11 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
-import { Gate, crash, waitForHanging, waitForSeen } from "../support/fixture-server.ts";
+import { Gate, NO_RESTART, crash, waitForHanging, waitForSeen } from "../support/fixture-server.ts";
 import { send } from "../support/http-client.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { PinnedTools } from "../support/pinned-tools.ts";
 import { readReadiness, readStatus, waitForGeneration } from "../support/status.ts";
 import { HttpBench } from "../support/http-bench.ts";
-
-const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
 
 /** The path of every leaf, such as `lanes.shared.waiting`. A table whose keys are events counts as a leaf. */
 function fieldPaths(value: unknown, path = ""): string[] {

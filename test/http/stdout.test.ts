@@ -1,9 +1,8 @@
 import { expect, it } from "vitest";
 import { errorData, readError } from "../support/error-reply.ts";
-import { readSeen, timeoutFlags, waitForHanging } from "../support/fixture-server.ts";
+import { QUICK_RESTART, readSeen, timeoutFlags, waitForHanging } from "../support/fixture-server.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 const SMALL_LINES = ["--max-line-bytes", "10000"];
 const SKIPPED = "stdout line skipped: not json-rpc";
 

@@ -1,6 +1,6 @@
 import { rm, writeFile } from "node:fs/promises";
 import { expect, it } from "vitest";
-import { Gate } from "../support/fixture-server.ts";
+import { Gate, NO_RESTART, QUICK_RESTART } from "../support/fixture-server.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { readReadiness } from "../support/status.ts";
 import { HttpBench } from "../support/http-bench.ts";
@@ -9,9 +9,6 @@ import { TempDir } from "../support/temp-dir.ts";
 
 /** Starts that fail alike are logged at this level. */
 const EVERY_START = ["--log-level", "debug"];
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
-/** A pause that outlasts every test. */
-const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
 
 it("the sidecar is starting and not ready until the server has answered initialize", async () => {
   await using gate = await Gate.create();

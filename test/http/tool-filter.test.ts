@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { crash, crashProcess, readSeen, readWhere } from "../support/fixture-server.ts";
+import { QUICK_RESTART, crash, crashProcess, readSeen, readWhere } from "../support/fixture-server.ts";
 import { errorData, errorReply, readError } from "../support/error-reply.ts";
 import type { HttpReply } from "../support/http-client.ts";
 import { type JsonRpcMessage, readResponse } from "../support/json-rpc.ts";
@@ -10,7 +10,6 @@ import { HttpBench } from "../support/http-bench.ts";
 import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";
 
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 const DENY = ["--deny-tools", "secret_*"];
 /** As long as the hidden tool's name, so that responses have the same length. */
 const [HIDDEN, NEVER_WAS] = ["secret_tool", "no_such_one"];

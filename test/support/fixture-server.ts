@@ -4,6 +4,10 @@ import type { RunningSidecar } from "./running-sidecar.ts";
 import { rm, writeFile } from "node:fs/promises";
 import { TempDir } from "./temp-dir.ts";
 
+/** Flags for a server that starts again at once, and for one that stays away for the rest of a test. */
+export const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
+export const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
+
 /** A client of either era. */
 type Caller = Pick<McpClient, "toolText">;
 

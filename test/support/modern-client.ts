@@ -106,7 +106,6 @@ export class ModernClient {
     return EventStream.open(this.url, { method: "POST", ...this.compose(method, params, call), ...signalOf(call) });
   }
 
-  /** Makes a tool call. Resolves when the response begins. */
   beginTool(name: string, args: object = {}, call: ModernCall = {}): Promise<EventStream> {
     return this.begin("tools/call", { name, arguments: args }, call);
   }

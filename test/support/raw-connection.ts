@@ -45,7 +45,6 @@ export class RawConnection implements Disposable {
     });
   }
 
-  /** Ends the writing side; replies can still be read. */
   end(): void {
     this.#socket.end();
   }

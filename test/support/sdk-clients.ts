@@ -54,10 +54,8 @@ interface ToolResult {
 
 /** One of the official clients over Streamable HTTP, exactly as an application would use it. */
 export class InteropClient implements AsyncDisposable {
-  /** All notifications except progress, in order. */
   readonly heard: HeardNotification[] = [];
   readonly errors: Error[] = [];
-  /** All requests of the server, in order. */
   readonly asked: Question[] = [];
   readonly sent: SentRequest[] = [];
   readonly #client: ClientV1 | ClientV2;

@@ -7,7 +7,6 @@ interface Load {
   readonly queuedBytes: number;
 }
 
-/** The members of `/status` that tests read. */
 export interface Status {
   readonly version: string;
   readonly replica: string;

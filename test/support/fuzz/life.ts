@@ -319,7 +319,6 @@ export class Life {
     return this.#requestIn(JSON.stringify(process.requests.get(id) ?? ""));
   }
 
-  /** Does something with a process that runs and reads, and one of its requests. */
   #withRequest(act: (process: SimulatedProcess, id: unknown, request: ClientRequest) => void): void {
     const process = this.#random.pick(
       this.#processes.filter(({ hasEnded, isStalled, requests }) => !hasEnded && !isStalled && requests.size > 0),
@@ -557,7 +556,6 @@ export class Life {
     for (const [request] of requests) Object.assign(request, { exchange, isRenewed: true });
   }
 
-  /** Sends a request that the sidecar may answer itself. */
   #requestOther(): void {
     const client = this.#pickClient();
     if (client === undefined) return;
@@ -629,7 +627,6 @@ export class Life {
     this.#addPrincipal("another");
   }
 
-  /** Answers a question in a session. */
   #reply(): void {
     const client = this.#pickClient(({ questions }) => questions.length > 0);
     const question = client?.questions.splice(this.#random.below(client.questions.length), 1)[0];

@@ -102,7 +102,6 @@ export class SimulatedProcess implements ProcessGroup {
     if (!this.hasEnded) this.stdout.push(`${line}\n`);
   }
 
-  /** Responds with a result in the form of its era. */
   respond(id: unknown, result: object): void {
     const modern = { resultType: "complete", ttlMs: 0, cacheScope: "private", _meta: { [META.serverInfo]: SERVER_INFO } };
     this.send({ id, result: this.era === "2026" ? { ...modern, ...result } : result });
