@@ -5,18 +5,14 @@ import { build, type Metafile, type OutputFile, type Plugin } from "esbuild";
 import { inRoot } from "./bundle.ts";
 
 /** All files together, as they are sent. */
-const MAX_BYTES = 200 * 1024;
+const MAX_BYTES = 120 * 1024;
 const GZIP_LEVEL = 9;
 
 /** Modules that the page never uses, and the source that replaces each. */
 const REPLACED: readonly (readonly [RegExp, string])[] = [
-  // The form shows all texts as they are.
-  [/^markdown-to-jsx/, "export const Markdown = ({ children }) => children;"],
-  // Only a helper for tests imports it.
-  [/^@rjsf\/validator-ajv8$/, "export default undefined;"],
   // The page signs nothing.
   [/^jose$/, "export {};"],
-  // The page has a validator of its own, which the content security policy allows.
+  // It generates code, which the content security policy forbids.
   [/^@modelcontextprotocol\/client\/_shims$/, "export const CORS_IS_POSSIBLE = true; export class DefaultJsonSchemaValidator {}"],
 ];
 
@@ -56,7 +52,6 @@ export async function bundlePage(outdir: string): Promise<Metafile> {
     drop: ["console"],
     jsx: "automatic",
     jsxImportSource: "preact",
-    alias: { react: "preact/compat", "react/jsx-runtime": "preact/jsx-runtime" },
     define: { "process.env.NODE_ENV": '"production"' },
     metafile: true,
     logLevel: "warning",

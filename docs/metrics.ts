@@ -1,10 +1,9 @@
 import prometheus from "prom-client";
-import { createRegistry } from "../src/http/metrics.ts";
-import { type MetricDefinition, METRICS } from "../src/observe/metrics.ts";
+import { createRegistry, METRICS } from "../src/http/metrics.ts";
 
 /** Returns the tables of all metrics, made of their definitions. */
 export function metricsMarkdown(): string {
-  const own = Object.entries<MetricDefinition>(METRICS).map(
+  const own = Object.entries(METRICS).map(
     ([name, { type, labels, help }]) => `| \`${name}\` | ${type} | ${labels.map((label) => `\`${label}\``).join(", ") || "–"} | ${help} |`,
   );
   const registry = createRegistry(prometheus, () => []);

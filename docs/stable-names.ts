@@ -8,7 +8,7 @@ import { flagUsage } from "../src/config/option.ts";
 import { ALL_OPTIONS } from "../src/config/options.ts";
 import { ERROR_CATALOG, type ErrorEntry } from "../src/mcp/errors.ts";
 import { LOG_FIELDS } from "../src/observe/log.ts";
-import { type MetricDefinition, METRICS } from "../src/observe/metrics.ts";
+import { METRICS } from "../src/http/metrics.ts";
 import { type RouteEntry, ROUTES } from "../src/routes.ts";
 import { readDocument, ROOT } from "../test/support/markdown.ts";
 
@@ -45,7 +45,7 @@ export function stableNames(): string {
     ),
     "log messages, with the fields that their place adds": logLines,
     "log fields": LOG_FIELDS,
-    metrics: Object.entries<MetricDefinition>(METRICS).map(([name, { type, labels }]) => [type, name, ...labels].join(" ")),
+    metrics: Object.entries(METRICS).map(([name, { type, labels }]) => [type, name, ...labels].join(" ")),
     "fields of /status": [...readDocument("docs/operations/status.md").text.matchAll(/^\| `([\w.]+)` \|/gm)].map(
       ([, field]) => field ?? "",
     ),

@@ -11,18 +11,17 @@ import { Secrets } from "./observe/redact.ts";
 import type { Descriptor } from "./policy/descriptor.ts";
 
 const MEBIBYTE = 2 ** 20;
-/** V8 lets the young generation grow larger, which costs memory and longer pauses, and makes no more calls per second. */
+/** A larger one costs memory and longer pauses, and makes no more calls per second. */
 const SEMI_SPACE_MIB = 8;
-/** In a small container, 8 MiB are too many: garbage is collected, and buffers are freed, only when a semi-space is full. */
+/** In a small container, garbage is collected, and buffers are freed, only when a semi-space is full. */
 const SEMI_SPACES_IN_CONTAINER = 64;
-/** V8's own limit exceeds that of a small container, so the kernel would end the sidecar before V8 collects its garbage. */
+/** Else the kernel would end the sidecar before V8 collects its garbage. */
 const OLD_SPACES_IN_CONTAINER = 2;
 
 /**
- * Returns the memory flags that Node was not started with. V8 reads them before any code runs, so setting them later has no effect. Sizes
- * that the operator has chosen are kept.
+ * V8 reads the flags before any code runs. Sizes that the operator has chosen are kept.
  *
- * @param constrainedBytes the memory limit of the container. Without one, Node returns 0 or a number beyond any machine's memory.
+ * @param constrainedBytes the memory limit of the container; without one, 0 or a number beyond any machine's memory.
  */
 export function missingNodeFlags(
   execArgv: readonly string[],
@@ -52,7 +51,7 @@ const { version, engines } = JSON.parse(readFileSync(new URL("../package.json", 
   engines: { node: string };
 };
 
-/** The commands, by the first word of the command line. Any other word means `serve`. */
+/** Any other first word means `serve`. */
 const COMMANDS: ReadonlyMap<string, (argv: readonly string[]) => Promise<number>> = new Map([
   ["serve", runServe],
   ["discover", runDiscover],
@@ -101,7 +100,7 @@ async function runServe(argv: readonly string[]): Promise<number> {
   return ExitCode.ok;
 }
 
-/** Replaces this process by one with the memory flags of V8, if it lacks any. Its id, its environment and its standard streams stay. */
+/** The id of the process, its environment and its streams stay. */
 function restartWithFlags(): void {
   const { execArgv, execPath, argv, env } = process;
   const flags = missingNodeFlags(execArgv, env["NODE_OPTIONS"], process.constrainedMemory(), totalmem());
@@ -146,7 +145,7 @@ function runVersion(): Promise<number> {
   return Promise.resolve(ExitCode.ok);
 }
 
-/** Reads the configuration, or handles --help, --version or --check-config. @returns the exit code if the process is done. */
+/** Or handles --help, --version or --check-config. @returns the exit code if the process is done. */
 async function configure(argv: readonly string[], isForServing: boolean) {
   const commandLine = readCommandLine(argv);
   const { flags } = commandLine;
@@ -189,7 +188,7 @@ async function configure(argv: readonly string[], isForServing: boolean) {
   return { config, secrets, descriptor, given, ...warnings };
 }
 
-/** Prints the result of a command. EPIPE is not a failure, because a reader such as `head` may exit early. */
+/** EPIPE is not a failure: a reader such as `head` may exit early. */
 function print(text: string): void {
   process.stdout.on("error", ({ code, message }: NodeJS.ErrnoException) => {
     if (code === "EPIPE") return;

@@ -1,20 +1,18 @@
-/** One path of the HTTP listener. */
 export interface RouteEntry {
   readonly path: string;
-  /** The methods of the route, besides OPTIONS, which every route supports. */
+  /** Besides OPTIONS, which every route supports. */
   readonly methods: readonly string[];
-  /** The option that enables the route; undefined if it is always enabled. */
   readonly enabledBy?: "LEGACY_SSE" | "PAGE";
-  /** True if the route needs a token when one is configured. If false, the route is also open to every origin and host. */
+  /** If false, the route is also open to every origin and host. */
   readonly needsToken: boolean;
-  /** True if web pages of unknown names must not read it even without a token. */
+  /** Web pages of unknown names must not read it even without a token. */
   readonly isForOperators?: true;
-  /** True if only the sidecar's own page may read it, and no other page whatever its origin. */
+  /** No other page may read it, whatever its origin. */
   readonly isSameOriginOnly?: true;
   readonly description: string;
 }
 
-/** All routes. Dispatch, reserved paths, `Allow` headers and the table in docs/CONFIGURATION.md use this table. */
+/** Dispatch, reserved paths, `Allow` headers and docs/CONFIGURATION.md use this table. */
 export const ROUTES = {
   endpoint: {
     // The default of PATH.
@@ -97,18 +95,17 @@ export type RouteName = keyof typeof ROUTES;
 
 const { endpoint: _, ...others } = ROUTES;
 const OTHERS: readonly RouteEntry[] = Object.values(others);
-/** Paths that PATH must not have: the endpoint is matched first and would hide them. */
+/** PATH must not have them: the endpoint is matched first and would hide them. */
 export const RESERVED_PATHS: readonly string[] = OTHERS.filter(({ enabledBy }) => enabledBy === undefined).map(({ path }) => path);
-/** Further reserved paths if LEGACY_SSE is on. */
+/** If LEGACY_SSE is on. */
 export const LEGACY_PATHS: readonly string[] = OTHERS.filter(({ enabledBy }) => enabledBy === "LEGACY_SSE").map(({ path }) => path);
 
-/** Paths that PATH must not have if PAGE is on. */
+/** If PAGE is on. */
 export const PAGE_PATHS: readonly string[] = [ROUTES.page.path, ROUTES.pageEvents.path];
 
-/** All methods that any route supports, besides OPTIONS. */
+/** Besides OPTIONS. */
 export const ALL_METHODS: readonly string[] = [...new Set(Object.values<RouteEntry>(ROUTES).flatMap(({ methods }) => methods))];
 
-/** Returns the `Allow` header of a route. */
 export function allowHeader({ methods }: Pick<RouteEntry, "methods">): string {
   return [...methods, "OPTIONS"].join(", ");
 }

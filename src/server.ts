@@ -31,22 +31,20 @@ const ERA_HINT = "; a server without sessions needs MODERN=on, CHILD_ERA=auto or
 /** For a server that gets `server/discover` only. */
 const SESSIONS_HINT = "; a server with sessions needs CHILD_ERA=auto or legacy";
 
-/** The parts of the sidecar that a server uses, besides its context. */
 export interface ServerOptions {
   readonly program: ServerProgram;
-  /** The sidecar, for its own handshake. */
   readonly clientInfo: ClientInfo;
-  /** The operator's rules about tools, for all lanes; undefined if there are none. */
+  /** For all lanes; undefined if there are no rules. */
   readonly policy: ToolPolicy | undefined;
-  /** Returns an observer of a lane's server. The end of a probe is no failure. Undefined if nothing observes them. */
+  /** The end of a probe is no failure. */
   readonly observeLane: ((lane: string, isProbe: boolean) => UpstreamObserver) | undefined;
 }
 
-/** The time in which a second process answers a discovery: this, or some times as long as the first process took to be ready. */
+/** In which a second process answers a discovery: this, or some times as long as the first process took to be ready. */
 const MIN_PROBE_MS = 5000;
 const PROBE_BOOTS = 3;
 
-/** One MCP server and its clients: processes, lanes, sessions and streams. It shares no state with other servers of the sidecar. */
+/** It shares no state with other servers of the sidecar. */
 export class McpServer {
   readonly #context: Context;
   readonly #options: ServerOptions;
@@ -54,16 +52,13 @@ export class McpServer {
   readonly #sessions: SessionStore;
   readonly #eventLog: EventLog;
   readonly #opener: SessionOpener;
-  /** Undefined if requests without a session are not served. */
   readonly #stateless: StatelessRequests | undefined;
-  /** The time that the first process took to be ready. */
+  /** Of the first process. */
   #bootMs = 0;
   readonly #endpoint: McpEndpoint;
-  /** Undefined if HTTP+SSE is off. */
   readonly #legacySse: LegacySse | undefined;
   #isLeaving = false;
 
-  /** Starts its process. */
   constructor(context: Context, options: ServerOptions) {
     const { config, log, memory, nowMs } = context;
     const { isolation } = config;
@@ -90,7 +85,6 @@ export class McpServer {
     });
   }
 
-  /** The routes of its clients, without guards. */
   get routes(): Readonly<Partial<Record<RouteName, Route>>> {
     return { endpoint: this.#endpoint.route, ...this.#legacySse?.routes };
   }
@@ -99,7 +93,7 @@ export class McpServer {
     return this.#pool.shared.supervisor.firstReady;
   }
 
-  /** Resolves with the reason if the shared server cannot start or reaches RESTART_LIMIT, and with undefined after `stop`. */
+  /** Undefined after `stop`. */
   get failed(): Promise<SupervisorFailure | undefined> {
     return this.#pool.shared.failed;
   }
@@ -117,11 +111,7 @@ export class McpServer {
     };
   }
 
-  /**
-   * Lists the tools of the shared server when it is ready.
-   *
-   * @returns the names of the visible tools; undefined after a timeout, or if no server is ready.
-   */
+  /** @returns the names of the visible tools; undefined after a timeout, or if no server is ready. */
   async toolNames(timeoutMs: number): Promise<readonly string[] | undefined> {
     const { tools } = await this.listTools(timeoutMs);
     if (tools === undefined) return undefined;
@@ -129,12 +119,12 @@ export class McpServer {
     return [...names].filter((name) => typeof name === "string");
   }
 
-  /** Lists the tools of the shared server, visible or not. */
+  /** Visible or not. */
   listTools(timeoutMs: number): Promise<ToolList> {
     return this.#pool.shared.lane.tools.list(timeoutMs);
   }
 
-  /** Ends the sessions and streams of one owner. @returns the number of sessions. */
+  /** @returns the number of sessions. */
   endAllOf(owner: Principal): number {
     const { defects } = this.#context;
     const owned = this.#sessions.ownedBy(owner);
@@ -145,18 +135,18 @@ export class McpServer {
     return owned.length;
   }
 
-  /** Reports the server as not ready. All requests are still served. */
+  /** All requests are still served. */
   leave(): void {
     this.#isLeaving = true;
   }
 
-  /** Ends GET streams, and resolves when the last request in flight has ended. */
+  /** Resolves when the last request in flight has ended. */
   async drain(): Promise<void> {
     for (const { streams } of this.#sessions.values()) streams.endStandalone();
     await this.#pool.drain();
   }
 
-  /** Fails all requests that are in flight or queued, and terminates all processes. Takes bounded time; never rejects. */
+  /** Takes bounded time; never rejects. */
   stop(): Promise<void> {
     return this.#pool.stop();
   }
@@ -169,7 +159,6 @@ export class McpServer {
     return current.state === "ready" && this.#pool.shared.lane.tools.areAwaited ? { ...current, state: "starting" } : current;
   }
 
-  /** Returns a server for this profile, with the supervisor of its process, and the lane that connects it with clients. */
   #createServer(profile: Profile, name: string): PooledServer {
     const { program, policy, observeLane } = this.#options;
     const { kind, holder } = profile;
@@ -203,7 +192,7 @@ export class McpServer {
     return new Handshake(initializeAttempt(clientInfo), discoverAttempt(clientInfo));
   }
 
-  /** @param handshake gets the `notifications/initialized` of the client of a private server, for later runs. */
+  /** @param handshake gets the `notifications/initialized` of the client, for later runs. */
   #routingOf(profile: Profile, handshake: Handshake, calls: Calls, tools: ServerTools): Routing {
     const { kind, streams, terms } = profile;
     const onInitialized = (text: string): void => void (handshake.initialized = text);

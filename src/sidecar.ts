@@ -21,7 +21,7 @@ import { McpServer } from "./server.ts";
 import { keyName } from "./session/ids.ts";
 import type { Principal } from "./session/session.ts";
 
-/** Logs the addresses, and what the operator should know about who may call. */
+/** With what the operator should know about who may call. */
 function logAddresses(context: Context, address: string, adminAddress: string | undefined): void {
   const { config, log } = context;
   const { host, port, path, adminAddr, authTokens } = config;
@@ -37,7 +37,6 @@ function logAddresses(context: Context, address: string, adminAddress: string | 
   }
 }
 
-/** Logs the names of the keys, or the cost of random ones. */
 function logSessionKeys({ config, log }: Context): void {
   const { sessionKeys, serverName, authTokens } = config;
   const keys = sessionKeys.map((key) => keyName(key, serverName));
@@ -49,7 +48,7 @@ function logSessionKeys({ config, log }: Context): void {
   log.info({ reason: reason + short }, "session keys are random: sessions end with the sidecar");
 }
 
-/** Creates the tool policy if an option sets a rule. Its modules are loaded only then: most sidecars run without them. */
+/** Its modules are loaded only if an option sets a rule. */
 async function loadPolicy(context: Context, descriptor: Descriptor | undefined): Promise<ToolPolicy | undefined> {
   const { config } = context;
   // A mode has no effect without a descriptor.
@@ -60,33 +59,27 @@ async function loadPolicy(context: Context, descriptor: Descriptor | undefined):
   return new ToolPolicy(context, descriptor);
 }
 
-/** The time to read the responses that are sent at the end of the drain. */
+/** For the responses that are sent at the end of the drain. */
 const FLUSH_TIMEOUT_MS = 1000;
 
 export interface SidecarOptions {
   readonly config: Config;
   readonly environment: Environment;
-  /** The descriptor in DESCRIPTOR; undefined if not set. */
   readonly descriptor: Descriptor | undefined;
-  /** The secrets of the environment and the configuration. */
   readonly secrets: Secrets;
   readonly version: string;
   readonly log: Log;
-  /** The last lines of the log, for the page; undefined without one. */
+  /** For the page; undefined without one. */
   readonly recentLog: RecentLog | undefined;
-  /** Kills all processes at once, at any time from the start. */
+  /** At any time from the start. */
   readonly kill: AbortSignal;
-  /** Starts the MCP server; undefined for a real process. */
+  /** Undefined for a real process. */
   readonly startProcess?: StartProcess | undefined;
 }
 
 export type Sidecar = Awaited<ReturnType<typeof startSidecar>>;
 
-/**
- * Starts the listener and the MCP server, in this order: with a taken address, no process is started.
- *
- * @throws the system's error if the listener fails.
- */
+/** The listener comes first: with a taken address, no process is started. @throws the system's error if the listener fails. */
 export async function startSidecar(options: SidecarOptions) {
   const { config, environment, descriptor, secrets, version, log, recentLog, kill } = options;
   const drain = new AbortController();
@@ -120,16 +113,15 @@ export async function startSidecar(options: SidecarOptions) {
   };
   if (tokens !== undefined && config.authTokenFile !== undefined) void watchTokenFile(context, tokens, config.authTokenFile, onRevoked);
   return {
-    /** The address of the listener, as `host:port`. */
+    /** As `host:port`. */
     address,
-    /** The address of the page; undefined without one. */
     pageAddress: page && (adminAddress ?? address),
     firstReady: server.firstReady,
     failed: server.failed,
     toolNames: (timeoutMs: number) => server.toolNames(timeoutMs),
     countCallsInFlight: () => countCalls(server),
     leave: () => leave(listener, server, config.preStopMs),
-    /** Drains, then terminates the MCP server. Bounded by DRAIN_TIMEOUT_MS and the waits of the termination. */
+    /** Bounded by DRAIN_TIMEOUT_MS and the waits of the termination. */
     async stop(): Promise<void> {
       listener.closeAfterResponses();
       drain.abort();
@@ -141,7 +133,7 @@ export async function startSidecar(options: SidecarOptions) {
   };
 }
 
-/** @returns the addresses. @throws the system's error, for example EADDRINUSE. Nothing listens then. */
+/** Nothing listens after an error. @throws the system's error. */
 async function listen(
   config: Config,
   listener: HttpListener,
@@ -157,19 +149,18 @@ async function listen(
   }
 }
 
-/** Adds the option to an error, for the advice of the command line. */
+/** For the advice of the command line. */
 function nameOption(error: Error): never {
   throw Object.assign(error, { option: "--admin-addr" });
 }
 
-/** Returns the number of clients' calls that are not answered. */
 function countCalls(server: McpServer): number {
   const { shared, modern, asking, private: ofClients } = server.status().lanes;
   const loads = [shared, modern, ofClients, ...Object.values(asking)];
   return loads.reduce((sum, { requestsInFlight }) => sum + requestsInFlight, shared.suspended);
 }
 
-/** Makes the sidecar not ready, and closes each connection after its response. Resolves after PRE_STOP_MS; until then, all requests are served. */
+/** Each connection closes after its response. Resolves after PRE_STOP_MS; until then, all requests are served. */
 async function leave(listener: HttpListener, server: McpServer, preStopMs: number): Promise<void> {
   if (preStopMs === 0) return;
   server.leave();

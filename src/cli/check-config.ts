@@ -5,7 +5,6 @@ import { maskArgs, maskCommand } from "../config/secret-file.ts";
 import { bracketed } from "../config/authority.ts";
 import { MASK, type Secrets } from "../observe/redact.ts";
 
-/** Returns the effective configuration as JSON, with secrets masked. */
 export function effectiveConfigJson(config: Config, { replacer }: Secrets): string {
   const { authToken, authTokens: _, sessionKeys: __, sessionKey, command, args, ...rest } = config;
   const masked = {
@@ -18,7 +17,7 @@ export function effectiveConfigJson(config: Config, { replacer }: Secrets): stri
   return JSON.stringify(masked, replacer, 2);
 }
 
-/** Returns a line for each option: its name, its value and the source of that. Secrets are masked. */
+/** Each option with its value and the source of that. */
 export function effectiveConfigText(config: Config, given: LoadResult["given"], secrets: Secrets): string {
   const groups = Object.entries(OPTION_GROUPS).map(([group, options]) => {
     const lines = (Object.keys(options) as OptionKey[]).map((key) => {

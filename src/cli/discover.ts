@@ -34,7 +34,7 @@ const httpUrl: ValueKind<URL> = {
   },
 };
 
-/** The options of `discover`. They have no variables. */
+/** They have no variables. */
 const DISCOVER_OPTIONS = named({
   out: option(
     anyText("FILE"),
@@ -53,11 +53,7 @@ const DISCOVER_OPTIONS = named({
 
 export type DiscoverOptions = Exclude<ReturnType<typeof readDiscoverOptions>, "help" | string[]>;
 
-/**
- * Reads the options of `discover` from flags, and those that it shares with the sidecar from variables.
- *
- * @returns all problems at once if there are any. With a URL, the command is only recorded, and may be empty.
- */
+/** Options shared with the sidecar are read from variables. With a URL, the command is only recorded. @returns all problems at once. */
 export function readDiscoverOptions(argv: readonly string[], environment: Environment) {
   const known = flagTypes(Object.values(DISCOVER_OPTIONS));
   const commandLine = readCommandLine(argv, known);
@@ -99,7 +95,7 @@ Exit codes: 0 success, or no difference; 1 failure: nothing is written, and the 
 stderr are printed; 2 wrong command line; 3 --check found differences; 128 + n ended by signal n.
 `;
 
-/** Returns the text of a listing's descriptor. @throws DiscoverError if a tool cannot be stored in a descriptor. */
+/** @throws DescriptorError if a tool cannot be stored. */
 function snapshotText({ tools, protocolVersion }: Listing, options: DiscoverOptions, discoveredAt: Date): string {
   const { service, description, path, command, args, image = "" } = options;
   return formatDescriptor({
@@ -118,18 +114,18 @@ function snapshotText({ tools, protocolVersion }: Listing, options: DiscoverOpti
   });
 }
 
-/** Returns the `discovered_at` of the file if it differs from the new snapshot only in that. */
+/** Only if nothing else differs from the new snapshot. */
 function unchangedSince(path: string, textAt: (discoveredAt: Date) => string): string | undefined {
   try {
     const at = String(readDescriptor(path)["x-claw-discovery"]?.["discovered_at"]);
     return !Number.isNaN(Date.parse(at)) && textAt(new Date(at)) === readFileSync(path, "utf8") ? at : undefined;
   } catch {
-    // The file is absent or not a descriptor. `writeDescriptor` checks if it can be replaced.
+    // `writeDescriptor` checks if the file can be replaced.
     return undefined;
   }
 }
 
-/** Lists a server's tools, and writes a descriptor or compares them with one. @returns the exit code. */
+/** @returns the exit code. */
 export async function discover(argv: readonly string[], environment: Environment, version: string): Promise<number> {
   const { stdout, stderr } = process;
   // The callback of each write reports errors of stdout. Errors of stderr are ignored.
@@ -202,10 +198,8 @@ async function list(
   }
 }
 
-/** Means standard input as the file of --check. */
 const STDIN = "-";
 
-/** Reads the descriptor to compare with, from a file or from stdin. */
 async function readReviewed(check: string, ended: AbortSignal): Promise<Descriptor> {
   if (check !== STDIN) return readDescriptor(check);
   try {
@@ -223,7 +217,7 @@ async function compare(listing: Listing, reviewed: Descriptor, { check = "", com
     return describeDrift(drift).map((line) => `${sign} ${line}\n`);
   });
   await print(lines.join(""));
-  // A pod takes the snapshot as stale for these. They are no drift, because only tools count. What is not given or not recorded is ignored.
+  // A pod takes the snapshot as stale for these. They are no drift: only tools count.
   const recorded = reviewed["x-claw-discovery"] ?? {};
   for (const [name, member, current] of [
     ["command", "command", command === "" ? undefined : command],

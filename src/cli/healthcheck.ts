@@ -9,7 +9,7 @@ import { ROUTES } from "../routes.ts";
 
 const TIMEOUT_MS = 3000;
 
-/** Requests `/healthz` of the sidecar at this address. @returns 0 if it is ready, else 1, and a line with the reason. */
+/** @returns 0 if the sidecar is ready, else 1, and a line with the reason. */
 export async function healthcheck(config: Pick<Config, "host" | "port">): Promise<{ readonly exitCode: 0 | 1; readonly text: string }> {
   const host = config.host === undefined || config.host === "0.0.0.0" ? "127.0.0.1" : config.host === "::" ? "::1" : config.host;
   return new Promise((done) => {
@@ -25,18 +25,16 @@ export async function healthcheck(config: Pick<Config, "host" | "port">): Promis
   });
 }
 
-/** The namespace of the processes outside all containers: PROC_PID_INIT_INO of Linux. */
+/** PROC_PID_INIT_INO of Linux: outside all containers. */
 const NAMESPACE_OF_MACHINE = "pid:[4026531836]";
 /** The words of a command line in which the script is searched. */
 const MAX_WORDS = 16;
 const ADDRESS_VARIABLES = [OPTIONS.addr.variable, OPTIONS.port.variable];
 
 /**
- * Returns the address of the sidecar that runs in this container, by its command line and environment in /proc. So it cannot be out of date,
- * and no directory has to be writable. Of several, it is that of the first process: a server starts after its sidecar, and may run this
- * program too.
+ * Finds the sidecar of this container by its command line and environment in /proc: that is never out of date. Of several, the first process
+ * counts: a server may run this program too.
  *
- * @param script the script of this program, as in `process.argv`.
  * @param root replaces the root directory in tests.
  * @returns undefined outside containers, and if a variable names another sidecar.
  */
@@ -53,7 +51,7 @@ export function runningAddress(script: string, environment: Environment, root = 
   return undefined;
 }
 
-/** Returns where a process listens. Undefined if it does not run this program, or a variable of the health check differs from its own. */
+/** @returns undefined if the process does not run this program, or a variable of the health check differs from its own. */
 function addressOf(process: string, program: string, environment: Environment): ListenAddress | undefined {
   const cwd = readLink(join(process, "cwd"));
   if (cwd === undefined) return undefined;
@@ -71,7 +69,7 @@ function addressOf(process: string, program: string, environment: Environment): 
   return loadConfig(readCommandLine(argv), own, false).config;
 }
 
-/** Returns undefined if it fails: for a process of another user, or one that has ended. */
+/** Fails for a process of another user, or one that has ended. */
 function attempt<Value>(read: () => Value): Value | undefined {
   try {
     return read();

@@ -1,7 +1,6 @@
 import { flagUsage, type Option, VARIABLE_PREFIX } from "../config/option.ts";
 import { ALL_OPTIONS, COMMON_OPTIONS, OPTION_GROUPS } from "../config/options.ts";
 
-/** The longest and the shortest lines of the help. */
 const MAX_COLUMNS = 100;
 const MIN_COLUMNS = 40;
 const INDENT = " ".repeat(2);
@@ -44,7 +43,7 @@ const EXIT_CODES: readonly Entry[] = [
   ["128 + n", "stopped at once by a second signal of number n"],
 ];
 
-/** Returns the text for a command line without any word. */
+/** For a command line without any word. */
 export function usageText(): string {
   return `${SUMMARY}
 
@@ -87,7 +86,7 @@ function entryOf(option: Option<unknown>): Entry {
   return [flagUsage(option) ?? variable, note === "" ? description : `${description} [${note}]`];
 }
 
-/** Breaks a text into indented lines. A word that is longer than a line has a line of its own. */
+/** A word that is longer than a line has a line of its own. */
 function wrapped(text: string, indent: string, width: number): string {
   const lines: string[] = [];
   for (const word of text.split(" ")) {

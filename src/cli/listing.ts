@@ -33,19 +33,18 @@ import { McpServer } from "../server.ts";
 import { MAX_PAGE_BYTES, readToolPages, type ToolList } from "../server/tools.ts";
 import { OWN_EXITS } from "./start-failure.ts";
 
-/** A server's list of tools. */
 export interface Listing {
-  /** The revision that the endpoint negotiates with clients that request the newest. */
+  /** The one that the endpoint negotiates with clients of the newest. */
   readonly protocolVersion: string;
-  /** False if the server does not declare the capability `tools`; `tools/list` is not sent then. */
+  /** If false, `tools/list` is not sent. */
   readonly hasToolsCapability: boolean;
   readonly tools: readonly JsonObject[];
 }
 
-/** A failure of a listing. The message is one line for the operator. */
+/** The message is one line for the operator. */
 export class DiscoverError extends Error {
   override readonly name = "DiscoverError";
-  /** The last lines of the server's stderr, with secrets masked. */
+  /** With secrets masked. */
   readonly stderrTail: readonly string[];
 
   constructor(message: string, stderrTail: readonly string[] = [], cause?: unknown) {
@@ -54,7 +53,6 @@ export class DiscoverError extends Error {
   }
 }
 
-/** True if the server declares the capability `tools`. */
 export function hasTools({ resultText }: Pick<UpstreamHandshake, "resultText">): boolean {
   return (readCapabilities(resultText)["tools"] ?? false) !== false;
 }
@@ -68,12 +66,11 @@ function listingOf(protocolVersion: string, list: ToolList | undefined): Listing
 }
 
 /**
- * Starts the server as the sidecar does, and lists its tools. Always terminates its process group.
+ * Starts the server as the sidecar does. Always terminates its process group.
  *
  * @param ended aborted with a DiscoverError if `discover` is interrupted.
- * @param kill kills all processes at once.
- * @param onStderr called with each line of the server's stderr, with secrets masked.
- * @throws DiscoverError with the tail of the server's stderr.
+ * @param onStderr called with each line of stderr, with secrets masked.
+ * @throws DiscoverError with the tail of stderr.
  */
 export async function listFromProcess(
   config: Config,
@@ -92,7 +89,6 @@ export async function listFromProcess(
   const server = new McpServer(context, { program, clientInfo, policy: undefined, observeLane: undefined });
   const aborted = Promise.withResolvers<never>();
   addAbortListener(ended, () => aborted.reject(ended.reason as Error));
-  /** Returns the error of a server that has exited; undefined if it runs. */
   const exitError = (awaited: "initialize" | "tools/list"): DiscoverError | undefined => {
     const { lastExit } = server.status();
     if (lastExit === null) return undefined;
@@ -131,11 +127,7 @@ const MAX_SHOWN_LENGTH = 500;
 const DELETE_TIMEOUT_MS = 2000;
 const UNAUTHORIZED = 401;
 
-/**
- * Lists the tools of a running Streamable HTTP server: in a new session, which is ended, or without one if the server has no sessions.
- *
- * @throws DiscoverError if the listing fails.
- */
+/** In a new session, which is ended, or without one if the server has no sessions. @throws DiscoverError */
 export async function listFromUrl(
   url: URL,
   token: string | undefined,
@@ -171,7 +163,7 @@ export async function listFromUrl(
   }
 }
 
-/** The URL of a server as a client without capabilities (MCP 2025-11-25 and 2026-07-28, basic/transports). */
+/** Without capabilities (MCP 2025-11-25 and 2026-07-28, basic/transports). */
 class Endpoint {
   /** That of the last message. */
   method = "";
@@ -185,7 +177,7 @@ class Endpoint {
     if (token !== undefined) this.#headers["Authorization"] = `Bearer ${token}`;
   }
 
-  /** Begins a session, or finds out that the server has none. */
+  /** Finds out if the server has no sessions. */
   async shakeHands(clientInfo: ClientInfo): Promise<UpstreamHandshake> {
     try {
       const handshake = await this.#begin(initializeAttempt(clientInfo));
@@ -198,7 +190,7 @@ class Endpoint {
     return this.#begin(discoverAttempt(clientInfo));
   }
 
-  /** Ends the session, if there is one. Ignores errors: the server may not support DELETE, or have stopped. */
+  /** Ignores errors: the server may not support DELETE, or have stopped. */
   async endSession(): Promise<void> {
     if (this.#headers["Mcp-Session-Id"] === undefined) return;
     const signal = AbortSignal.timeout(DELETE_TIMEOUT_MS);
@@ -206,7 +198,7 @@ class Endpoint {
     await response?.body?.cancel();
   }
 
-  /** Sends a request, and returns its response. @throws DiscoverError if it is an error, with its code as the cause. */
+  /** @throws DiscoverError if the response is an error, with its code as the cause. */
   async ask(method: string, text: string, id: number): Promise<ResponseMessage> {
     const response = await this.#post(method, text);
     for await (const body of readTexts(response)) {
@@ -244,7 +236,7 @@ class Endpoint {
     return response;
   }
 
-  /** @throws Error with the message in the body, and the code of its JSON-RPC error as the cause. */
+  /** @throws Error with the code of the JSON-RPC error as the cause. */
   async #reject(response: Response): Promise<never> {
     let text = "";
     for await (const piece of readTexts(response)) text += piece;
@@ -268,7 +260,7 @@ function isStream({ headers }: Response): boolean {
   return /^text\/event-stream\b/i.test(headers.get("Content-Type") ?? "");
 }
 
-/** Yields the data of each event of a stream, or the whole text of another body. */
+/** Yields each event of a stream, or the whole text of another body. */
 async function* readTexts(response: Response): AsyncGenerator<string> {
   const texts: string[] = [];
   const parser = createParser({ onEvent: ({ data }) => texts.push(data) });

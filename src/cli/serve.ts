@@ -11,7 +11,7 @@ import type { StartDisplay } from "./start-display.ts";
 import { commandFailure, failureText, listenFailure, neverReady, type StartFailure } from "./start-failure.ts";
 import { ExitCode, type Terminal } from "./terminal.ts";
 
-/** Waits for the first signal. A second SIGTERM or SIGINT calls `onSecond` with the exit code that a shell reports for it. */
+/** A second SIGTERM or SIGINT calls `onSecond` with the exit code that a shell reports for it. */
 export function waitForSignal(source: EventEmitter, onSecond: (exitCode: number) => void): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     let hasFirst = false;
@@ -29,29 +29,28 @@ export function waitForSignal(source: EventEmitter, onSecond: (exitCode: number)
 
 export interface ServeOptions
   extends Pick<LoadResult, "unknownVariables" | "flagsAfterCommand" | "given">, Omit<SidecarOptions, "log" | "recentLog" | "kill"> {
-  /** The commands of the program, of which COMMAND may be a misspelling. */
+  /** COMMAND may be a misspelling of them. */
   readonly commands: readonly string[];
   readonly stdout: Terminal & { readonly fd: number };
-  /** Called with each line of the log as JSON, with secrets masked. */
+  /** As JSON, with secrets masked. */
   readonly onLogLine?: (line: string) => void;
-  /** Stderr of a person who has started the program; undefined in a container, and without a terminal. */
+  /** Of a person who has started the program; undefined in a container, and without a terminal. */
   readonly personalStderr: { write(text: string): unknown } | undefined;
-  /** The process, or an emitter of its signals and of `uncaughtException`. */
+  /** Also of `uncaughtException`. */
   readonly signals: EventEmitter;
-  /** Ends the process at once, by SIGKILL if a stuck log would keep it from exiting. */
+  /** By SIGKILL if a stuck log would keep the process from exiting. */
   readonly exit: (exitCode: number, isLogStuck: boolean) => void;
 }
 
-/** The time after the drain for the end of the servers and of the log (docs/operations/shutdown.md). */
+/** After the drain, for the servers and the log (docs/operations/shutdown.md). */
 const TERMINATION_MS = 4000;
 
-/** Variables that Node reads before any code of the sidecar runs. Their values are not shown. */
+/** Node reads them before any code of the sidecar runs. */
 const NODE_VARIABLES: readonly (readonly [name: string, effect: string])[] = [
   ["NODE_DEBUG", "Node may print the server's command and environment to stderr"],
   ["NODE_OPTIONS", "it can open an inspector or load code into the sidecar"],
 ];
 
-/** Serves until a signal or a fatal error, then calls `exit`. */
 export async function serve(input: ServeOptions): Promise<void> {
   const { personalStderr, secrets, stdout, onLogLine } = input;
   const config = { ...input.config, keepTrying: input.config.keepTrying ?? personalStderr === undefined };
@@ -68,7 +67,7 @@ export async function serve(input: ServeOptions): Promise<void> {
   options.exit(serving.forcedExitCode ?? exitCode, !isClosed);
 }
 
-/** Logs settings that are valid, but most likely not meant. */
+/** Valid, but most likely not meant. */
 function logWarnings({ config, environment, unknownVariables, flagsAfterCommand }: ServeOptions, log: Logger): void {
   for (const name of unknownVariables) log.warn({ reason: name }, "unknown variable: most likely misspelled");
   for (const reason of flagsAfterCommand) log.warn({ reason }, "flag after the command goes to the server");
@@ -81,14 +80,13 @@ function logWarnings({ config, environment, unknownVariables, flagsAfterCommand 
   }
 }
 
-/** One run of the sidecar, from the first check to the exit code. */
 class Serving {
   readonly #options: ServeOptions;
   readonly #log: Logger;
   readonly #recentLog: RecentLog | undefined;
   readonly #display: StartDisplay | undefined;
   readonly #kill = new AbortController();
-  /** The time by which the log must be written, by `performance.now()`. */
+  /** By `performance.now()`. */
   logEndMs = 0;
   /** Set at a second signal, or after a defect. */
   forcedExitCode: number | undefined;
@@ -131,7 +129,6 @@ class Serving {
     return this.#fail(commandFailure(config.command, end.spawnErrorCode, given.get("command")?.source === COMMAND_LINE, commands));
   }
 
-  /** Resolves at the first signal. A second one ends the process at once. */
   #watchSignals(callsInFlight: () => number): Promise<NodeJS.Signals> {
     const { config, signals } = this.#options;
     const signalled = waitForSignal(signals, (exitCode) => {
@@ -155,7 +152,7 @@ class Serving {
     void this.#log.close().then((isClosed) => this.#options.exit(exitCode, !isClosed));
   }
 
-  /** Logs a failure, or shows it to a person. @returns the exit code. */
+  /** @returns the exit code. */
   #fail(failure: StartFailure): number {
     const { config, personalStderr, secrets } = this.#options;
     const { problem, fix, exitCode } = failure;

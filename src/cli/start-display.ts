@@ -13,7 +13,7 @@ import { columnsOf, ProgressLine, type Terminal } from "./terminal.ts";
 
 /** A server chooses its name and those of its tools, at any length. */
 const MAX_NAME_LENGTH = 80;
-/** Addresses of all interfaces. The banner shows `localhost` instead, which works for a client on the same machine. */
+/** The banner shows `localhost` instead, which works on the same machine. */
 const UNSPECIFIED_HOST = /^(?:0\.0\.0\.0|\[::\])(?=:\d+$)/;
 const INDENT = 2;
 const LABEL_WIDTH = 9;
@@ -22,23 +22,21 @@ function originOf(address: string): string {
   return `http://${address.replace(UNSPECIFIED_HOST, "localhost")}`;
 }
 
-/** Programs that download a package before they run it, with their options that have a value which is not the package. */
+/** With their options that have a value which is not the package. */
 const DOWNLOADERS: ReadonlyMap<string, string> = new Map([
   ["npx", "-c --call -w --workspace --registry --cache --prefix"],
   ["bunx", ""],
   ["uvx", "--with --with-editable --with-requirements -p --python --index --index-url --default-index --cache-dir"],
 ]);
 
-/** Returns the package that a program such as `npx` downloads if it is not in its cache; undefined if there is none. */
+/** @returns undefined if nothing is downloaded. */
 export function packageOf(command: string, args: readonly string[]): string | undefined {
   const otherOptions = DOWNLOADERS.get(basename(command))?.split(" ");
   const words = args.map((word) => word.replace(/^--(?:package|from)=/, ""));
   return otherOptions && words.find((word, index) => !word.startsWith("-") && !otherOptions.includes(words[index - 1] ?? ""));
 }
 
-/** The time for the server to list its tools for the banner. */
 const TOOLS_TIMEOUT_MS = 2000;
-/** The log messages that the banner replaces. */
 const REPLACED_BY_BANNER: ReadonlySet<string> = new Set([
   "mcp server started",
   "listening",
@@ -48,18 +46,17 @@ const REPLACED_BY_BANNER: ReadonlySet<string> = new Set([
   "mcp server ready",
 ]);
 
-/** The display on a terminal during the start: a progress line while the sidecar waits for the server, then a banner. */
+/** A progress line while the sidecar waits for the server, then a banner. */
 export class StartDisplay {
-  /** The log without the messages that the banner replaces. Erases the progress line before each log line. */
+  /** Without what the banner replaces. Erases the progress line before each line. */
   readonly log: Log;
   readonly #options: Pick<SidecarOptions, "config" | "environment" | "secrets" | "version">;
   readonly #logger: Logger;
   readonly #stdout: Terminal;
   readonly #progress: ProgressLine;
   #lastWords = "";
-  /** True if an exit of the server ends the sidecar, which shows the failure instead of the log line. */
+  /** An exit of the server then ends the sidecar, which shows the failure instead of the log line. */
   #mayFail: boolean;
-  /** True if the banner was shown or will not be shown. */
   #isOver = false;
 
   constructor(options: Pick<SidecarOptions, "config" | "environment" | "secrets" | "version">, stdout: Terminal, logger: Logger) {
@@ -89,7 +86,7 @@ export class StartDisplay {
     });
   }
 
-  /** Requests the server's tools, which does not delay clients, and shows the banner. To be called once, when the server is ready. */
+  /** To be called once, when the server is ready. */
   async showReady(
     sidecar: Pick<Sidecar, "address" | "pageAddress" | "toolNames">,
     { resultText }: { readonly resultText: string },
@@ -101,7 +98,6 @@ export class StartDisplay {
     this.#logger.show(this.#banner(sidecar, resultText, toolNames));
   }
 
-  /** Returns the banner: the server, its address and tools, and a command to try it. Coloured if stdout supports colours. */
   #banner(
     { address, pageAddress }: Pick<Sidecar, "address" | "pageAddress">,
     resultText: string,
@@ -131,7 +127,7 @@ ${shown.join("")}
 `;
   }
 
-  /** Returns the number of tools, and as many names as fit on the line. */
+  /** As many names as fit on the line. */
   #toolsText(toolNames: readonly string[] | undefined): string {
     if (toolNames === undefined) return "not known: the server has not listed them";
     if (toolNames.length === 0) return "none";
@@ -148,7 +144,7 @@ ${shown.join("")}
     return text;
   }
 
-  /** Returns the server's name and version from its response to `initialize` or `server/discover`. */
+  /** From `initialize` or `server/discover`. */
   #serverName(result: unknown): string {
     const { serverInfo, _meta: meta } = isJsonObject(result) ? result : {};
     const info = serverInfo ?? (isJsonObject(meta) ? meta[MetaKey.serverInfo] : undefined);
@@ -157,24 +153,21 @@ ${shown.join("")}
     return name === "" ? "an MCP server" : this.#bounded(name);
   }
 
-  /** Shortens a name after its secrets are masked, because half of a secret would not be. */
+  /** Secrets are masked first, because half of a secret would not be. */
   #bounded(name: string): string {
     return shorten(this.#plain(name), MAX_NAME_LENGTH);
   }
 
-  /** Shows a failure, and ends the display. */
   fail(text: string): void {
     this.end();
     this.#logger.show(maskedPlainLines(text, this.#options.secrets.redact));
   }
 
-  /** Ends the display. */
   end(): void {
     this.#isOver = true;
     this.#progress.end();
   }
 
-  /** Shows that the sidecar waits for calls, after the `^C` that a terminal shows for Ctrl-C. */
   showInterrupted(callsInFlight: number, drainTimeoutMs: number): void {
     this.endInterruptedLine();
     if (callsInFlight === 0) return;
@@ -183,7 +176,7 @@ ${shown.join("")}
     this.#logger.show(`${calls} in flight; waiting for at most ${seconds} s. Ctrl-C ends ${them} at once.\n`);
   }
 
-  /** Begins a new line after the `^C` that a terminal shows for Ctrl-C. */
+  /** After the `^C` that a terminal shows for Ctrl-C. */
   endInterruptedLine(): void {
     this.#logger.show("\n");
   }

@@ -8,36 +8,32 @@ import type { Log } from "../observe/log.ts";
 import type { UpstreamExit } from "../process/port.ts";
 import { ExitCode } from "./terminal.ts";
 
-/** A failure, for people and for the log. Neither `problem` nor `fix` begins with a capital letter or ends with a full stop. */
+/** Neither `problem` nor `fix` begins with a capital letter or ends with a full stop. */
 export interface StartFailure {
   readonly problem: string;
-  /** Undefined if it is not known. */
   readonly fix: string | undefined;
   readonly exitCode: number;
-  /** @param reason the problem and its fix. */
   readonly report: (log: Log, reason: string) => void;
-  /** The last lines of the server's stderr, with secrets masked. */
+  /** With secrets masked. */
   readonly output?: readonly string[];
 }
 
-/** Names of commands in other programs. */
+/** In other programs. */
 const SYNONYMS: ReadonlyMap<string, string> = new Map([
   ["start", "serve"],
   ["run", "serve"],
 ]);
 
-/** The kinds of exits whose reason describes the exit itself. Those of the others say why the sidecar has ended the server. */
+/** Their reason describes the exit itself; others say why the sidecar has ended the server. */
 export const OWN_EXITS: ReadonlySet<ExitKind> = new Set<ExitKind>(["clean-exit", "crash", "signal", "out-of-memory", "spawn-failed"]);
 
 const MORE_TIME = "give it more time with --ready-timeout-ms, or start it again and again with --keep-trying";
 const KEEP_TRYING = "to start it again and again, use --keep-trying";
 
 /**
- * Describes a server's command that cannot be started.
- *
- * @param errorCode the error of the operating system. ENOENT means that the program, or its interpreter, does not exist.
- * @param isOnLine true if the command is on the command line, false if it is in the environment.
- * @param commands the commands of this program, of which `command` may be a misspelling.
+ * @param errorCode of the system. ENOENT means that the program, or its interpreter, does not exist.
+ * @param isOnLine false if the command is in the environment.
+ * @param commands those of this program, of which `command` may be a misspelling.
  */
 export function commandFailure(command: string, errorCode: string, isOnLine: boolean, commands: readonly string[]): StartFailure {
   const shown = maskCommand(command);
@@ -64,7 +60,6 @@ export function commandFailure(command: string, errorCode: string, isOnLine: boo
   return failure(missing, `install it or ${command.includes("/") ? "correct its path" : "give its full path"}`);
 }
 
-/** Describes an error at the start of the listener. */
 export function listenFailure(error: unknown): StartFailure {
   const { code, syscall, port, option } = error as NodeJS.ErrnoException & { readonly port?: number; readonly option?: string };
   const isTaken = code === "EADDRINUSE";
@@ -84,7 +79,7 @@ export function listenFailure(error: unknown): StartFailure {
   };
 }
 
-/** Describes the exit of a server that was never ready. The exit code is that of the server, as a shell reports it. */
+/** The exit code is that of the server, as a shell reports it. */
 export function neverReady({
   kind,
   exitCode,
@@ -108,7 +103,7 @@ export function neverReady({
   };
 }
 
-/** Returns a failure as sentences, for a terminal: the fix is on a line of its own. */
+/** As sentences, for a terminal. */
 export function failureText({ problem, fix, output = [] }: StartFailure): string {
   const ending = /[?.'"\])]$/.test(fix ?? "") ? "" : ".";
   const lines = fix === undefined ? output : [...output, `${fix.charAt(0).toUpperCase()}${fix.slice(1)}${ending}`];

@@ -5,37 +5,30 @@ const INTERVAL_MS = 500;
 const DEFAULT_COLUMNS = 80;
 const ERASE_LINE = "\r\u001B[2K";
 
-/** Stdout or stderr of the process. */
 export interface Terminal {
   readonly isTTY?: boolean;
   readonly columns?: number;
 }
 
-/** Returns the width of a terminal. Some terminals do not know it and report 0. */
+/** Some terminals do not know their width and report 0. */
 export function columnsOf({ columns = 0 }: Terminal): number {
   return columns > 0 ? columns : DEFAULT_COLUMNS;
 }
 
-/** Shortens a text to a number of columns. Each character that is not ASCII counts as two columns, most emoji as three. */
+/** Each character that is not ASCII counts as two columns, most emoji as three. */
 function shortenToColumns(text: string, columns: number): string {
   // Zeros, which a plain text does not have, fill the columns.
   const filled = text.replaceAll(/[^ -~]/gu, "$&\0");
   return shorten(filled, Math.max(0, columns - "… ".length)).replaceAll("\0", "");
 }
 
-/**
- * A line on a terminal that shows the waiting time, because an `npx` server may download for a minute. It is rewritten twice a second. A
- * short wait shows nothing, and neither does a stream that is not a terminal.
- */
+/** Shows the waiting time, because an `npx` server may download for a minute. A short wait shows nothing, nor does a stream that is no terminal. */
 export class ProgressLine {
   readonly #write: (text: string) => void;
   readonly #timer: NodeJS.Timeout | undefined;
   #isShown = false;
 
-  /**
-   * @param write writes to the terminal.
-   * @param textsOf returns the text before the waiting time, and one to show after it; empty for none.
-   */
+  /** @param textsOf returns the text before the waiting time, and one to show after it. */
   constructor(
     terminal: Terminal,
     write: (text: string) => void,
@@ -56,7 +49,7 @@ export class ProgressLine {
     }, INTERVAL_MS).unref();
   }
 
-  /** Erases the line before other output. It returns at the next interval. */
+  /** It returns at the next interval. */
   erase(): void {
     // A program that ends lines at a carriage return then finds no part of this line before the next one.
     if (this.#isShown) this.#write(`${ERASE_LINE}\r`);
@@ -70,7 +63,7 @@ export class ProgressLine {
   }
 }
 
-/** The exit codes of the process. A second signal of number n exits with 128 + n. */
+/** A second signal of number n exits with 128 + n. */
 export const ExitCode = {
   ok: 0,
   failed: 1,

@@ -1,4 +1,3 @@
-/** An address to listen on. */
 export interface ListenAddress {
   /** Undefined for all interfaces. */
   readonly host: string | undefined;
@@ -17,11 +16,7 @@ const DEFAULT_PORTS: ReadonlyMap<string, number> = new Map([
   ["https", 443],
 ]);
 
-/**
- * Parses a host with an optional port, as in URLs and the `Host` header.
- *
- * @returns `host` in lower case, without the final dot of an absolute name. An IPv6 address has its shortest form, in brackets.
- */
+/** @returns `host` in lower case, without the final dot. An IPv6 address has its shortest form, in brackets. */
 export function parseAuthority(text: string): { readonly host: string; readonly port: number | undefined } | undefined {
   const groups = AUTHORITY.exec(text)?.groups;
   const host = canonicalHost(groups?.["host"] ?? "")?.replace(/\.$/, "");
@@ -29,10 +24,7 @@ export function parseAuthority(text: string): { readonly host: string; readonly 
   return host === undefined || host === "" || (port ?? 0) > MAX_PORT ? undefined : { host, port };
 }
 
-/**
- * Returns an origin in the form that browsers send: in lower case, without the default port of its scheme. A dot at the end of the name is
- * kept, because it makes a different origin.
- */
+/** In the form of browsers. A dot at the end of the name is kept: it makes a different origin. */
 export function parseOrigin(text: string): string | undefined {
   const groups = ORIGIN.exec(text)?.groups;
   const scheme = (groups?.["scheme"] ?? "").toLowerCase();
@@ -45,19 +37,18 @@ export function parseOrigin(text: string): string | undefined {
   return `${scheme}://${host}${groups?.["port"] === undefined || port === defaultPort ? "" : `:${port}`}`;
 }
 
-/** True if the host that `parseAuthority` returns is this machine, regardless of DNS. */
+/** Regardless of DNS. @param host as of `parseAuthority`. */
 export function isLocalhost(host: string): boolean {
   return /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\]|\[::ffff:7f[\da-f]{2}:[\da-f]+\])$/.test(host);
 }
 
-/** True if only this machine can connect to a listener on this host. @param listenHost as configured; undefined for all interfaces. */
+/** True if only this machine can connect. @param listenHost undefined for all interfaces. */
 export function isLoopback(listenHost: string | undefined): boolean {
   if (listenHost === undefined) return false;
   const parsed = parseAuthority(bracketed(listenHost));
   return parsed !== undefined && isLocalhost(parsed.host);
 }
 
-/** Returns a host as in a URL: an IPv6 address has brackets there. */
 export function bracketed(host: string): string {
   return host.includes(":") ? `[${host}]` : host;
 }

@@ -2,10 +2,9 @@ import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
 import type { Option } from "./option.ts";
 import { ALL_OPTIONS } from "./options.ts";
 
-/** The largest number of wrong characters in a misspelled word. */
 const MAX_TYPOS = 2;
 
-/** Returns the known word that is most like a misspelled one; undefined if none is like it. */
+/** @returns undefined if none is like it. */
 export function nearest(word: string, known: Iterable<string>): string | undefined {
   let best: string | undefined;
   let fewest = MAX_TYPOS + 1;
@@ -19,7 +18,7 @@ export function nearest(word: string, known: Iterable<string>): string | undefin
   return best;
 }
 
-/** Returns the number of characters to insert, remove or replace until `text` is `other` (the Levenshtein distance). */
+/** The Levenshtein distance. */
 function typos(text: string, other: string): number {
   if (Math.abs(text.length - other.length) > MAX_TYPOS) return MAX_TYPOS + 1;
   let above = Array.from({ length: other.length + 1 }, (_, column) => column);
@@ -35,30 +34,25 @@ function typos(text: string, other: string): number {
 }
 
 export interface CommandLine {
-  /** The flags before the command, by name, with their texts; undefined for a flag without a value. */
+  /** Undefined for a flag without a value. */
   readonly flags: ReadonlyMap<string, string | undefined>;
-  /** The command and its arguments. */
   readonly rest: readonly string[];
-  /** True if `--` precedes the command. */
   readonly hasSeparator: boolean;
-  /** A text for each part that was most likely meant otherwise. */
   readonly problems: readonly string[];
 }
 
-/** The values of a flag that may be the next word although it needs none. Any other word is the command. */
+/** A flag may take these words although it needs none. Any other word is the command. */
 const OPTIONAL_VALUES: ReadonlySet<string> = new Set(["on", "off"]);
 const HELP_TOPIC = "all";
 
-/** Flags of other programs, with the way in which this one is told the same. */
+/** Of other programs. */
 const OTHER_WAYS: ReadonlyMap<string, string> = new Map([
   ["stdio", "write the command of the server, word by word, after --"],
   ["outputTransport", "the sidecar serves Streamable HTTP, and HTTP+SSE too with --legacy-sse"],
 ]);
 
-/** The flags that are not options of the sidecar. */
 const OTHER_FLAGS: ReadonlySet<string> = new Set(["help", "version", "check-config"]);
 
-/** Returns the flags of these options, and `--help`. */
 export function flagTypes(options: readonly Option<unknown>[]): ParseArgsOptionsConfig {
   const entries = options.map(({ flag = "", kind }) => [flag, { type: kind.isSwitch ? "boolean" : "string" }] as const);
   return { ...Object.fromEntries(entries), help: { type: "boolean", short: "h" } };
@@ -70,15 +64,13 @@ const SERVE_FLAGS: ParseArgsOptionsConfig = {
   version: { type: "boolean", short: "v" },
   "check-config": { type: "boolean" },
 };
-/** The names of all flags. */
 export const FLAG_NAMES: readonly string[] = Object.keys(SERVE_FLAGS);
 
-/** Splits the command line at the first word that is not an option, or at `--`. The rest is the command of the server. */
+/** Up to the first word that is not an option, or `--`. The rest is the command of the server. */
 export function readCommandLine(argv: readonly string[], options: ParseArgsOptionsConfig = SERVE_FLAGS): CommandLine {
   const { tokens } = parseArgs({ args: [...argv], options, strict: false, allowPositionals: true, tokens: true });
   const flags = new Map<string, string | undefined>();
   const problems: string[] = [];
-  /** The name of the previous flag, if it has no value but may have one. */
   let open: string | undefined;
   for (const token of tokens) {
     if (token.kind === "positional") {
@@ -105,7 +97,7 @@ export function readCommandLine(argv: readonly string[], options: ParseArgsOptio
   return { flags, rest: [], hasSeparator: false, problems };
 }
 
-/** Returns the flags of the sidecar among the arguments of a server, with advice. `--help` and `--version` are most likely the server's own. */
+/** `--help` and `--version` are most likely the server's own. */
 export function flagsAfterCommand({ rest: [, ...args], hasSeparator }: CommandLine): readonly string[] {
   if (hasSeparator) return [];
   const names = new Set(FLAG_NAMES.filter((name) => name !== "help" && name !== "version"));
@@ -118,7 +110,7 @@ export function flagsAfterCommand({ rest: [, ...args], hasSeparator }: CommandLi
   });
 }
 
-/** Returns a problem for each flag that is not known, with the known one that is most like it. @param help the command that shows all. */
+/** @param help the command that shows all. */
 export function unknownFlags(flags: CommandLine["flags"], known: readonly string[], help: string): string[] {
   return [...flags.keys()].flatMap((name) => {
     if (known.includes(name)) return [];

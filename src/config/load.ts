@@ -7,45 +7,40 @@ import { describeInvalid, isSamePath, type Option, problemText, VARIABLE_PREFIX 
 import { ALL_OPTIONS, type OptionKey, OPTIONS, type Settings, type SettingsOf } from "./options.ts";
 import { readSecretFile } from "./secret-file.ts";
 
-/** The effective configuration: the settings of all options, and values derived from several of them. */
+/** Also has values that are derived from several options. */
 export interface Config extends Omit<Settings, "addr" | "host" | "memoryBudgetBytes" | "page"> {
   readonly memoryBudgetBytes: number;
   readonly page: boolean;
-  /** Empty only if no command is needed. */
+  /** Empty only if none is needed. */
   readonly command: string;
   /** Undefined for all interfaces. */
   readonly host: string | undefined;
-  /** AUTH_TOKEN, or the tokens of AUTH_TOKEN_FILE at the start. Each of them is valid. If empty, clients need no token. */
+  /** Each is valid. If empty, clients need no token. */
   readonly authTokens: readonly string[];
-  /** The keys of SESSION_KEY or SESSION_KEY_FILE. The first one signs. If empty, keys are derived from the tokens. */
+  /** The first one signs. If empty, keys are derived from the tokens. */
   readonly sessionKeys: readonly string[];
 }
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface LoadResult {
-  /** Undefined if there are problems. */
   readonly config: Config | undefined;
-  /** One text for each problem, with the name of the option. */
   readonly problems: readonly string[];
-  /** Variables with the sidecar's prefix that are not options, each with the one that is most like it. */
+  /** Each with the option that is most like it. */
   readonly unknownVariables: readonly string[];
-  /** Flags of the sidecar after the command, which the server gets, each with advice. Empty if `--` precedes the command. */
+  /** The server gets them. Each has advice. */
   readonly flagsAfterCommand: readonly string[];
-  /** The options that are set. */
   readonly given: ReadonlyMap<OptionKey, GivenOption>;
 }
 
-/** The source of a command that is not in the environment. */
 export const COMMAND_LINE = "command line";
 
-/** The text of an option, and the flag, the variable or the place that it comes from. */
 interface GivenOption {
   readonly source: string;
   readonly text: string;
 }
 
-/** Reads all options, from flags before environment variables, and reports all problems at once. */
+/** Flags take precedence. Reports all problems at once. */
 export function loadConfig(commandLine: CommandLine, environment: Environment, needsCommand = true): LoadResult {
   const { flags, rest } = commandLine;
   const read = readSettings(OPTIONS, flags, environment);
@@ -95,7 +90,7 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
   return { config, problems, ...found };
 }
 
-/** ADDR takes precedence over HOST and PORT. A flag takes precedence over any variable, so --host and --port replace parts of the variable ADDR. */
+/** ADDR takes precedence over HOST and PORT, but flags over any variable: --host and --port replace parts of the variable ADDR. */
 function listenAddressOf({ addr, host: hostText, port }: Settings, flags: CommandLine["flags"]): ListenAddress {
   const host = hostText === "*" ? undefined : hostText;
   if (addr === undefined) return { host, port };
@@ -105,10 +100,7 @@ function listenAddressOf({ addr, host: hostText, port }: Settings, flags: Comman
 
 type ReadSettings = ReturnType<typeof readSettings<typeof OPTIONS>>;
 
-/**
- * Reads the options of a table that are set. An empty variable counts as not set: compose files pass unset variables as empty ones. An
- * invalid value counts as not set too, so that the other options can still be checked.
- */
+/** An empty variable counts as not set: compose files pass unset ones as empty. So does an invalid value, so that the others are still checked. */
 export function readSettings<Table extends Readonly<Record<string, Option<unknown>>>>(
   table: Table,
   flags: CommandLine["flags"],
@@ -135,7 +127,7 @@ export function readSettings<Table extends Readonly<Record<string, Option<unknow
   return { settings: settings as SettingsOf<Table>, given, invalid, problems };
 }
 
-/** Yields the problems of options that are valid by themselves. */
+/** Of options that are valid by themselves. */
 function* contradictions({ settings, given, invalid }: ReadSettings): Generator<string, void> {
   const { cwd, legacySse, page, path, childEra, modern, isolation, restartBackoffMs: first, restartMaxMs: longest } = settings;
   const sourceOf = (key: OptionKey): string => given.get(key)?.source ?? "";
@@ -160,7 +152,7 @@ function readAuthTokens(read: ReadSettings): readonly string[] {
   return readSecrets(read, "authToken");
 }
 
-/** Returns the tokens or keys of an option, or those in the file that another option names. Only one of the two may be set. */
+/** Only one of the option and its file may be set. */
 function readSecrets({ settings, given, problems }: ReadSettings, key: "authToken" | "sessionKey"): readonly string[] {
   const fileKey = `${key}File` as const;
   const noun = key === "authToken" ? "token" : "key";
@@ -186,7 +178,7 @@ function isDirectory(path: string): boolean {
   }
 }
 
-/** The environment for the MCP server: that of the container, without the sidecar's own variables, which include its token. */
+/** Without the sidecar's own variables, which include its token. */
 export function serverEnvironment(environment: Environment): Record<string, string> {
   const own: Record<string, string> = {};
   for (const [name, value] of Object.entries(environment)) {
@@ -195,7 +187,7 @@ export function serverEnvironment(environment: Environment): Record<string, stri
   return own;
 }
 
-/** Returns the environment without options that are not secret, even if their names look so: the path of a token file may be shown. */
+/** The path of a token file may be shown, though its name looks secret. */
 export function withoutPlainOptions(environment: Environment): Environment {
   const plain = new Set<string>(ALL_OPTIONS.filter(({ kind }) => !kind.isSecret).map(({ variable }) => variable));
   return Object.fromEntries(Object.entries(environment).filter(([name]) => !plain.has(name)));

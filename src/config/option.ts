@@ -5,42 +5,34 @@ import { JsonScanner, Shape } from "../json/read.ts";
 import { RESERVED_PATHS } from "../routes.ts";
 import { MAX_TIMER_MS } from "../timers.ts";
 
-/** The syntax and meaning of the texts of an option. */
 export interface ValueKind<Value> {
-  /** The word for the value in the help. */
+  /** In the help. */
   readonly placeholder: string;
-  /** The end of the sentence "expected …". */
+  /** After "expected". */
   readonly expected: string;
   readonly isSecret?: true;
   /** True if a flag without a value means `on`. */
   readonly isSwitch?: true;
-  /** @returns the value, or undefined if the text is not valid. */
+  /** @returns undefined if the text is not valid. */
   parse(text: string): Value | undefined;
-  /** Returns the reason why a text is not valid, without quoting it, because it may contain secrets. */
+  /** The text is not quoted: it may contain secrets. */
   explain?(text: string): string;
 }
 
-/** A number for the tools whose names match the pattern. The first match counts. */
+/** The first pattern that matches counts. */
 export interface ToolNumber {
   readonly pattern: string;
   readonly value: number;
 }
 
-/** For a text of which only the syntax is of interest. */
 const NO_MEMBERS = new Shape({});
 
-/**
- * Returns a message about an invalid value, for the operator.
- *
- * @param source the flag or variable.
- * @param shown the value as it may be shown; undefined if it may contain a secret.
- */
+/** @param source the flag or variable. @param shown undefined if the value may contain a secret. */
 export function problemText(source: string, shown: string | undefined, expected: string, reason?: string): string {
   const found = shown === undefined ? "is not valid (value not shown)" : `is ${shown}`;
   return `${source} ${found}${reason === undefined ? "" : `: ${reason}`}; expected ${expected}`;
 }
 
-/** Returns a message about a text that `parse` of its kind rejects. */
 export function describeInvalid(source: string, text: string, kind: ValueKind<unknown>): string {
   const { expected, isSecret } = kind;
   if (text === "") return `${source} has no value; expected ${expected}`;
@@ -82,10 +74,10 @@ export const onOff: ValueKind<boolean> = {
   parse: (text) => (text === "on" ? true : text === "off" ? false : undefined),
 };
 
-/** An `onOff` that the effective configuration shows as a word. */
+/** The effective configuration shows it as a word. */
 export const onOffWord: ValueKind<"on" | "off"> = { ...oneOf(["on", "off"], onOff.placeholder), isSwitch: true };
 
-/** True if the value can be a command-line argument. The operating system ends an argument at a NUL. */
+/** The operating system ends an argument at a NUL. */
 function isArgument(value: unknown): value is string {
   return typeof value === "string" && !value.includes("\0");
 }
@@ -102,7 +94,6 @@ export const port: ValueKind<number> = {
   parse: (text) => portNumber.parse(text.replace(/^:/, "")),
 };
 
-/** `*` for all interfaces. */
 export const listenHost: ValueKind<string> = {
   placeholder: "HOST",
   expected: "a name, an IP address, or * for all interfaces, without a port and quotes",
@@ -149,7 +140,7 @@ function parsedOrUndefined(text: string): unknown {
   }
 }
 
-/** Describes the position at which a text stops being JSON. The message of V8 would quote the text. */
+/** The message of V8 would quote the text. */
 function explainSyntax(text: string): string {
   const scanner = new JsonScanner(text, NO_MEMBERS);
   scanner.advance();
@@ -170,7 +161,7 @@ export const endpointPath: ValueKind<string> = {
   parse: (text) => (/^\/[\w\-./~%]*$/.test(text) && !isSamePath(text, RESERVED_PATHS) ? text : undefined),
 };
 
-/** RFC 6750 §2.1 allows fewer characters. Here, all that a header can contain without spaces are valid. */
+/** RFC 6750 §2.1 allows fewer. These are all that a header can contain without spaces. */
 export const bearerToken: ValueKind<string> = {
   placeholder: "TOKEN",
   isSecret: true,
@@ -184,7 +175,6 @@ export const serverName: ValueKind<string> = {
   parse: (text) => (text.length <= 128 ? bearerToken.parse(text) : undefined),
 };
 
-/** Several keys, each of at least this length. */
 export function keys(minLength: number): ValueKind<readonly string[]> {
   return {
     placeholder: "KEYS",
@@ -219,10 +209,9 @@ export const hosts: ValueKind<"*" | readonly string[]> = {
   },
 };
 
-/** The name of a tool, in which `*` matches any characters and `?` matches one. */
 const NAME_PATTERN = /^[^\s,=]+$/;
 
-/** A limit is needed because each pattern is compared with each of up to ten thousand tools. */
+/** Each is compared with up to ten thousand tools. */
 const MAX_PATTERNS = 500;
 
 export const toolNames: ValueKind<readonly string[]> = {
@@ -255,22 +244,20 @@ function parseList<Item>(text: string, parse: (item: string) => Item | undefined
 
 export const VARIABLE_PREFIX = "CLAW_MCP_STDIO_";
 
-/** An option of the sidecar, set by a flag or an environment variable. */
 export interface Option<Setting> {
-  /** The flag without its dashes; undefined if the command line has another place for the value. */
+  /** Undefined if the command line has another place for the value. */
   readonly flag: string | undefined;
   readonly variable: `${typeof VARIABLE_PREFIX}${string}`;
   readonly kind: ValueKind<Setting>;
   readonly description: string;
-  /** The default as a user would write it; undefined without a default. */
+  /** As a user would write it. */
   readonly defaultText: string | undefined;
-  /** The parsed `defaultText`. */
   readonly defaultValue: Setting;
 }
 
 type Unnamed<Setting> = Omit<Option<Setting>, "flag" | "variable">;
 
-/** Creates an option. Without a default, its value is `undefined` unless it is set. */
+/** Without a default, the value is `undefined` unless it is set. */
 export function option<Value>(kind: ValueKind<Value>, description: string, defaultText: string | number): Unnamed<Value>;
 export function option<Value>(kind: ValueKind<Value>, description: string): Unnamed<Value | undefined>;
 export function option<Value>(kind: ValueKind<Value>, description: string, input?: string | number): Unnamed<Value | undefined> {
@@ -280,7 +267,7 @@ export function option<Value>(kind: ValueKind<Value>, description: string, input
   return { kind, description, defaultText, defaultValue };
 }
 
-/** Names options after their keys: of `maxSessions`, the flag is --max-sessions, and the variable ends with MAX_SESSIONS. */
+/** Of `maxSessions`, the flag is --max-sessions, and the variable ends with MAX_SESSIONS. */
 export function named<Options extends Readonly<Record<string, Unnamed<unknown>>>>(options: Options) {
   const entries = Object.entries(options).map(([key, each]) => {
     const words = key.split(/(?=[A-Z])/).map((word) => word.toLowerCase());
@@ -292,13 +279,12 @@ export function named<Options extends Readonly<Record<string, Unnamed<unknown>>>
   };
 }
 
-/** Returns the flag as it is written on a command line, or undefined without a flag. */
 export function flagUsage({ flag, kind }: Option<unknown>): string | undefined {
   if (flag === undefined) return undefined;
   return kind.isSwitch ? `--${flag}[=${kind.placeholder}]` : `--${flag} ${kind.placeholder}`;
 }
 
-/** True if the path may equal one of `paths`. Clients and proxies decode paths, resolve dots and merge slashes; some ignore case. */
+/** Clients and proxies decode paths, resolve dots and merge slashes; some ignore case. */
 export function isSamePath(path: string, paths: readonly string[]): boolean {
   const resolved = posix.normalize(decode(path)).replace(/(?<=.)\/$/, "");
   return paths.includes(resolved.toLowerCase());

@@ -3,48 +3,22 @@ import { readFile, stat } from "node:fs/promises";
 import { CREDENTIAL_NAME, MASK } from "../observe/redact.ts";
 import { bearerToken } from "./option.ts";
 
-/** The tokens or keys of a file, without duplicates; or the problem with the file, which quotes none of its text. */
+/** Without duplicates. The problem quotes none of the text. */
 export type SecretFile =
   | { readonly texts: readonly string[]; readonly problem?: undefined }
   | { readonly texts?: undefined; readonly problem: string };
 
-/** A shorter token is most likely the beginning of a token in a half-written file. */
+/** A shorter token is most likely a part of one in a half-written file. */
 export const MIN_TOKEN_LENGTH = 16;
-/** The minimum length of a session key, and of a token from which keys are derived. */
+/** Also of a token from which keys are derived. */
 export const MIN_KEY_LENGTH = 32;
 const MIN_LENGTHS = { token: MIN_TOKEN_LENGTH, key: MIN_KEY_LENGTH };
-/** Time between two reads of a file. Its content is used once two reads are equal: until then, the file may be half written. */
+/** Between two reads. Until they are equal, the file may be half written. */
 export const SETTLE_MS = 200;
-/** Limits the tokens, because every request is compared with each of them. */
+/** Every request is compared with each token. */
 const MAX_FILE_BYTES = 64 * 1024;
-/** Reads at the start, after which a file that keeps changing is a problem. */
-const MAX_READS = 10;
-/** Age from which a file is read only once. It allows for a small difference to the clock of the file system. */
-const STABLE_MS = 10_000;
-
-/**
- * Reads a file at the start of the sidecar, until two reads are equal, for at most two seconds. Never throws.
- *
- * @param path of a regular file of at most 64 KiB, in UTF-8.
- */
-export function readSecretFile(path: string, noun: keyof typeof MIN_LENGTHS, sleep: (ms: number) => void = sleepSync): SecretFile {
-  let last = readOnce(path, noun);
-  if (isOld(path)) return last;
-  for (let reads = 1; reads < MAX_READS; reads++) {
-    sleep(SETTLE_MS);
-    const next = readOnce(path, noun);
-    if (stateOf(next) === stateOf(last)) return next;
-    last = next;
-  }
-  return { problem: "it keeps changing" };
-}
-
-/** Returns a text that is equal for equal files. A token or key contains neither a space nor a line break. */
-export function stateOf({ texts = [], problem }: SecretFile): string {
-  return problem === undefined ? texts.join("\n") : ` ${problem}`;
-}
-
-function readOnce(path: string, noun: keyof typeof MIN_LENGTHS): SecretFile {
+/** Reads the file at the start. Never throws. The rest of a half-written token file is read while the sidecar runs; that of keys is not. */
+export function readSecretFile(path: string, noun: keyof typeof MIN_LENGTHS): SecretFile {
   try {
     return unfit(statSync(path)) ?? parseTexts(readFileSync(path, "utf8"), noun);
   } catch (error) {
@@ -52,21 +26,12 @@ function readOnce(path: string, noun: keyof typeof MIN_LENGTHS): SecretFile {
   }
 }
 
-/** Must be called after the file was read. It uses `ctime`, because programs can set the time of modification. */
-function isOld(path: string): boolean {
-  try {
-    return Date.now() - statSync(path).ctimeMs > STABLE_MS;
-  } catch {
-    return false;
-  }
+/** Equal for equal files. A token or key contains neither a space nor a line break. */
+export function stateOf({ texts = [], problem }: SecretFile): string {
+  return problem === undefined ? texts.join("\n") : ` ${problem}`;
 }
 
-/** Blocks the thread, because nothing else runs yet at the start. */
-function sleepSync(ms: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
-}
-
-/** Reads the file once, without blocking the thread if the file system hangs. */
+/** Does not block the thread if the file system hangs. */
 export async function rereadSecretFile(path: string, noun: keyof typeof MIN_LENGTHS): Promise<SecretFile> {
   try {
     return unfit(await stat(path)) ?? parseTexts(await readFile(path, "utf8"), noun);
@@ -75,7 +40,7 @@ export async function rereadSecretFile(path: string, noun: keyof typeof MIN_LENG
   }
 }
 
-/** Reads one token or key per line. Ignores empty lines, lines that begin with `#`, and white space around a text. */
+/** One per line. Lines that begin with `#` are ignored. */
 function parseTexts(text: string, noun: keyof typeof MIN_LENGTHS): SecretFile {
   const texts = new Set<string>();
   for (const [index, line] of text
@@ -94,7 +59,7 @@ function parseTexts(text: string, noun: keyof typeof MIN_LENGTHS): SecretFile {
   return texts.size === 0 ? { problem: `it contains no ${noun}` } : { texts: [...texts] };
 }
 
-/** Rejects all but regular files: a pipe can be read only once, and a read of it blocks. */
+/** A pipe can be read only once, and a read of it blocks. */
 function unfit(stats: Stats): SecretFile | undefined {
   if (!stats.isFile()) return { problem: "it is not a regular file" };
   return stats.size > MAX_FILE_BYTES ? { problem: `it is larger than ${MAX_FILE_BYTES} bytes` } : undefined;
@@ -104,18 +69,18 @@ function unreadable(error: unknown): SecretFile {
   return { problem: `it cannot be read (${(error as NodeJS.ErrnoException).code ?? "unknown error"})` };
 }
 
-/** The password of a URL, or the credentials of an Authorization header. */
+/** A password in a URL, or credentials of an Authorization header. */
 const EMBEDDED_SECRET = /(:\/\/[^\s/:@]*:)[^\s/@]+(?=@)|(\b(?:bearer|basic) +)\S+/gi;
 
 /** `NAME=value` or a header `Name: value` with the name of a credential, anywhere in an argument. */
 const NAMED_SECRET = new RegExp(`([^=:?&\\s/]*(?:${CREDENTIAL_NAME.source})[^=:?&\\s/]*(?:=|: *))[^&\\s]+`, "gi");
 
-/** Masks secrets in a command that, by mistake, contains a whole command line. */
+/** The command may contain a whole command line by mistake. */
 export function maskCommand(command: string): string {
   return maskArgs(command.split(" ")).join(" ");
 }
 
-/** Masks the value of a flag like `--api-key`, in the same argument or the next, and secrets inside an argument. */
+/** Also the value of a flag like `--api-key` in the next argument. */
 export function maskArgs(args: readonly string[]): string[] {
   return args.map((arg, index) => {
     const previous = args[index - 1] ?? "";

@@ -17,16 +17,12 @@ const HEALTH_PATHS: ReadonlySet<string> = new Set(["/health", "/ping"]);
 /** The paths at which MCP clients look for an authorization server after a 401. Some put the path of the endpoint first. */
 const OAUTH_PATH = /^(?:\/[^/]+)*\/\.well-known\/(?:oauth-|openid-)|^\/(?:register|authorize|token)$/;
 
-/** Returns the end of a sentence. @param path undefined if the MCP endpoint has another address. */
+/** @param path undefined if the MCP endpoint has another address. */
 export function describeEndpoint(path: string | undefined): string {
   return path === undefined ? "the MCP endpoint has another address" : `the MCP endpoint is ${path}`;
 }
 
-/**
- * Answers a request for a path that does not exist. Names the remedy if clients are known to ask for this path.
- *
- * @param path that of the MCP endpoint; undefined at the address for operators.
- */
+/** Names the remedy if clients are known to ask for this path. @param path undefined at the address for operators. */
 function sendNotFound(response: ServerResponse, target: string, path: string | undefined, config: Config): void {
   const { adminAddr, authTokens, legacySse } = config;
   const asked = target.replace(/\/$/, "");
@@ -48,13 +44,7 @@ function sendNotFound(response: ServerResponse, target: string, path: string | u
   sendRejection(response, error, body, undefined, reason);
 }
 
-/**
- * Creates the handler of a listener. The MCP endpoint is matched first, and Express handles everything else. The routing of Express,
- * and its prototypes on each request, cost a seventh of the calls per second (docs/decisions/0002-endpoint-before-express.md).
- *
- * @param tokens undefined if no token is configured.
- * @param routes those besides the health routes. The listener of ADMIN_ADDR has no endpoint.
- */
+/** The endpoint is matched before Express (decision 0002). @param routes those besides the health routes; at ADMIN_ADDR without the endpoint. */
 export function createApp(
   context: Context,
   tokens: AuthTokens | undefined,
@@ -111,7 +101,7 @@ function framingProblem({ rawHeaders, httpVersion }: IncomingMessage): string | 
   return hosts > 1 ? "There are several Host headers; send only one." : undefined;
 }
 
-/** True for the path with a query, or with one slash at its end. Express compares the other paths in the same way. */
+/** Express compares the other paths in the same way. */
 function isPath(url: string, path: string): boolean {
   return url.startsWith(path) && /^\/?(?:[?#]|$)/.test(url.slice(path.length));
 }

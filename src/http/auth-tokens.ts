@@ -13,7 +13,6 @@ interface AuthToken {
   readonly principal: Principal & { isRevoked: boolean };
 }
 
-/** The valid tokens, and the principal of each. */
 export class AuthTokens {
   readonly #serverName: string;
   #tokens: readonly AuthToken[];
@@ -25,10 +24,7 @@ export class AuthTokens {
     this.#tokens = texts.map((text) => this.#create(text));
   }
 
-  /**
-   * Returns the principal of an `Authorization` header; undefined without a valid bearer token. Always compares with all tokens. The time
-   * does not depend on the place where a wrong token differs; it can reveal only the length.
-   */
+  /** Always compares with all tokens, so the time reveals at most a length. @returns undefined without a valid bearer token. */
   identify(authorization: string | undefined): Principal | undefined {
     const match = /^bearer +(.*)$/is.exec(authorization ?? "");
     // Node decodes header bytes as latin1. Encoded back to bytes, a UTF-8 token compares as the client sent it.
@@ -43,11 +39,7 @@ export class AuthTokens {
     return principal;
   }
 
-  /**
-   * Replaces all tokens. A token that was valid before keeps its principal.
-   *
-   * @returns the principals of the removed tokens.
-   */
+  /** A token that was valid before keeps its principal. @returns the principals of the removed tokens. */
   replace(texts: readonly string[]): Principal[] {
     const old = new Map(this.#tokens.map((token) => [token.text, token]));
     this.#tokens = texts.map((text) => old.get(text) ?? this.#create(text));
@@ -71,18 +63,10 @@ export class AuthTokens {
   }
 }
 
-/**
- * The interval at which the file is read. A watch would miss changes: a new link in the path (a Kubernetes secret), a replaced file
- * (editors), and any on many bind mounts.
- */
+/** A watch would miss changes: a new link in the path (a Kubernetes secret), a replaced file, and any on many bind mounts. */
 const POLL_MS = 1000;
 
-/**
- * Updates the tokens when their file changes, until the drain. An invalid file changes nothing, so a mistake neither locks out nor admits
- * clients. Each read waits for the previous one, so that they do not accumulate on a file system that hangs.
- *
- * @param onRevoked ends what the principal of a removed token has open.
- */
+/** Reads the tokens when their file changes, until the drain. An invalid file changes nothing. @param onRevoked ends what a principal has open. */
 export async function watchTokenFile(
   context: Context,
   tokens: AuthTokens,
@@ -91,7 +75,7 @@ export async function watchTokenFile(
 ): Promise<void> {
   const { config, defects, draining } = context;
   let settled = stateOf({ texts: config.authTokens });
-  /** A different state that has been read once: the file may be half written. */
+  /** Read once: the file may be half written. */
   let pending: string | undefined;
   for (;;) {
     await delay(pending === undefined ? POLL_MS : SETTLE_MS, undefined, { ref: false });

@@ -5,7 +5,7 @@ import { checkClientBatch, checkClientMessage } from "../mcp/client-message.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { LONG_TEXT_LENGTH, type Message, type Reading, readInSteps, readText, withoutSteps } from "../mcp/message.ts";
 import { addTraceContext, traceContextOf } from "../mcp/rewrite.ts";
-import { BODY_COPIES, type MemoryHolder, partMemoryBytes, type Reservation } from "../memory.ts";
+import { BODY_COPIES, partMemoryBytes, type Reservation } from "../memory.ts";
 import { outOfMemory } from "../server/failures.ts";
 import { runInSteps } from "../timers.ts";
 import type { Principal, Session } from "../session/session.ts";
@@ -14,7 +14,6 @@ import { type Accepted, acceptedBy, discardBody, hasJsonBody, holderOf, reject, 
 /** Bytes that are read before the receiver decides about the rest. */
 const UNASKED_BYTES = 64 * 1024;
 
-/** Receives the messages of POST requests. One receiver serves all requests of a route. */
 export interface MessageReceiver {
   /** Called before more than 64 KiB are read, with the data that has arrived. @returns true if it has answered the request. */
   rejectLong(post: Post, beginning: Buffer): boolean;
@@ -22,7 +21,7 @@ export interface MessageReceiver {
   onMessages(post: Post, messages: Message | Message[]): void;
 }
 
-/** The requests of which a part of the body has arrived, the oldest first. They make room if memory is short. */
+/** The oldest first. They make room if memory is short. */
 export class ArrivingPosts extends Set<Post> {
   constructor({ memory }: Context) {
     super();
@@ -36,24 +35,18 @@ export class ArrivingPosts extends Set<Post> {
   }
 }
 
-/**
- * A request to the endpoint, and the body of a POST. It uses callbacks, because a promise per message would cost more than the reading. A
- * long body is parsed in steps.
- */
+/** A request to the endpoint, and the body of a POST. A promise per message would cost more than the reading, so it uses callbacks. */
 export class Post {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly principal: Principal | undefined;
-  /** The time at which its time limits begin. */
   readonly acceptedAtMs: number;
-  /** Its client, for whom its memory counts. */
-  readonly holder: MemoryHolder;
-  /** The revision that its header names. */
+  readonly holder: Principal | string;
   readonly version: string | undefined;
-  /** The id that its header names, valid or not. */
+  /** Valid or not. */
   readonly sessionId: string | undefined;
   readonly accepted: Accepted;
-  /** The session that it uses. Only `use` changes it. */
+  /** Only `use` changes it. */
   session: Session | undefined;
   /** Called when the response is read, or its connection has closed. */
   onClosed: (() => void) | undefined;
@@ -66,7 +59,6 @@ export class Post {
   #parts: Buffer[] | undefined = [];
   #length = 0;
   #isForwarded = false;
-  /** The memory of a body that arrives in parts. */
   #reserved: Reservation | undefined;
 
   constructor(context: Context, request: IncomingMessage, response: ServerResponse, principal: Principal | undefined) {
@@ -93,7 +85,6 @@ export class Post {
     this.onClosed?.();
   };
 
-  /** Reads the body, and rejects it if it is neither a message nor a batch. Its media type must be JSON. */
   read(receiver: MessageReceiver, arriving: ArrivingPosts): void {
     const { request } = this;
     const { config, memory } = this.#context;
@@ -106,7 +97,7 @@ export class Post {
     else request.on("data", this.#onPart).on("end", this.#onEnd).on("error", this.#onAborted);
   }
 
-  /** Rejects it for lack of memory while it arrives. @returns the bytes that are free. */
+  /** @returns the bytes that are free. */
   rejectArriving(): number {
     const freeBytes = this.#reserved?.bytes ?? 0;
     if (this.#parts !== undefined) this.#reject(outOfMemory("The body was read only in part."));

@@ -11,20 +11,17 @@ import { Timer } from "../timers.ts";
 import { errorBody, permitsEventStream, sendError } from "./response.ts";
 import { UnreadOutput } from "./unread-output.ts";
 
-/** Delay before a client reconnects. It is sent only with an event id, to clients that are known to read it. */
+/** Sent only with an event id, to clients that are known to read it. */
 const RETRY_MS = 1000;
 
-/**
- * Unread text after which the connection of a slow reader is closed. The events it missed are kept for replay. In UTF-16 units, as Node
- * counts the text that waits in a socket.
- */
+/** A connection with more unread text is closed; the missed events are kept for replay. In UTF-16 units, as in a socket of Node. */
 const MAX_UNREAD_LENGTH = 16 * 1024 * 1024;
-/** A longer text is not joined with the rest of its event, because this would copy it. In UTF-16 units. */
+/** A longer text is not joined with its event, which would copy it. In UTF-16 units. */
 const LONG_LENGTH = 64 * 1024;
 const SSE_HEADERS = {
   "Content-Type": "text/event-stream",
   "Cache-Control": "no-cache, no-transform",
-  // Prevents buffering of events by proxies such as nginx.
+  // For proxies such as nginx.
   "X-Accel-Buffering": "no",
 };
 
@@ -34,15 +31,14 @@ export class SseConnection implements EventSink {
   readonly #onWritten: () => void;
   #hasBegun = false;
   #isReplaying = false;
-  /** Unread text that is allowed above the limit until everything is read: that of a replay, or of one long message. */
+  /** Unread text above the limit until everything is read: a replay, or one long message. */
   #allowedLength = 0;
 
   /** @param onWritten called after each message, and when the connection is cut off. It may close this connection. */
   constructor(response: ServerResponse, onWritten: () => void, headers?: Readonly<Record<string, string>>) {
     this.#response = response;
     this.#onWritten = onWritten;
-    // Node sends all that is written in one turn together: the headers with the first event id. If the connection broke between them, it could
-    // not be resumed.
+    // Sent together with the first event id. If the connection broke between them, it could not be resumed.
     response.writeHead(200, { ...SSE_HEADERS, ...headers });
     // Some proxies and clients pass headers on only together with the first byte.
     process.nextTick(() => {
@@ -50,18 +46,18 @@ export class SseConnection implements EventSink {
     });
   }
 
-  /** Sends an event id without a message, which enables resumption from the start (MCP 2025-11-25, basic/transports). */
+  /** An event id without a message allows to resume from the start (MCP 2025-11-25, basic/transports). */
   prime(eventId: string): void {
     this.#write(`id: ${eventId}\nretry: ${RETRY_MS}\ndata: \n\n`);
   }
 
-  /** Sends a comment, so that proxies and clients do not close a quiet connection. */
+  /** Keeps proxies and clients from closing a quiet connection. */
   comment(): void {
     // A comment after unread events has no effect.
     if (this.#response.writableLength === 0) this.#write(": keep-alive\n\n");
   }
 
-  /** Replays events to a client that has reconnected. The limits do not apply to this text, which the client had no time to read yet. */
+  /** The limits do not apply to this text, which the client had no time to read. */
   replay(send: () => void): void {
     this.#isReplaying = true;
     send();
@@ -69,7 +65,6 @@ export class SseConnection implements EventSink {
     this.#allowedLength = this.#response.writableLength;
   }
 
-  /** Closes the connection of a slow reader. The events it missed are kept for replay. */
   cutOff(): void {
     this.#response.destroy();
     // The memory of its unread text is free at once, before the event of its end.
@@ -108,7 +103,6 @@ export class SseConnection implements EventSink {
   }
 }
 
-/** All open connections with event streams. They get their comments at the same time. */
 export class SseConnections {
   readonly context: Context;
   readonly unread: UnreadOutput;
@@ -156,9 +150,8 @@ export interface OpenStream {
 }
 
 /**
- * Answers a POST with a stream, for messages that precede its response. In a session, the client gets an event id before the first message,
- * because sending the request again may not be safe. A GET needs no such id: it can be sent again, and some clients reject an event without
- * data. Without a session, events have no ids, because the client cannot reconnect (MCP 2026-07-28, basic/transports).
+ * Answers a POST with a stream. In a session, an event id comes first: sending the request again may not be safe. A GET can be sent again, and some
+ * clients reject its event without data. Without a session, clients cannot reconnect (MCP 2026-07-28, basic/transports).
  */
 export function openRequestStream(
   connections: SseConnections,
@@ -176,9 +169,8 @@ export function openRequestStream(
 }
 
 /**
- * Answers a GET (MCP 2025-11-25, basic/transports) with a new stream for messages that belong to no request. With `Last-Event-ID`, it
- * continues the stream of that event. If that stream is completely delivered, the response is 204, and clients stop reconnecting. Instead
- * of a GET stream of another replica, a new one is opened. A request that another replica has got is answered with an error.
+ * Opens a GET stream (MCP 2025-11-25, basic/transports), or continues that of `Last-Event-ID`. If all is delivered, 204 makes clients stop.
+ * Instead of a GET stream of another replica, a new one is opened. A request that another replica has got is answered with an error.
  */
 export function openGetStream(connections: SseConnections, request: IncomingMessage, response: ServerResponse, session: Session): void {
   if (!permitsEventStream(request)) return sendError(response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow text/event-stream."));

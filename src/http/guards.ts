@@ -9,10 +9,7 @@ import { allowHeader, type RouteEntry, type RouteName, ROUTES } from "../routes.
 import type { AuthTokens } from "./auth-tokens.ts";
 import { discardBody, reject, type Route, type RoutedRequest } from "./response.ts";
 
-/**
- * Rejects a request whose token is missing, not valid, or not the session's. The last two get the same response, so that it does not
- * reveal which tokens are valid.
- */
+/** A token that is not valid and one of another session get the same response, so that it does not reveal which tokens are valid. */
 export function rejectUnauthorized(request: IncomingMessage, response: ServerResponse): void {
   const { authorization } = request.headers;
   const problem =
@@ -26,14 +23,10 @@ export function rejectUnauthorized(request: IncomingMessage, response: ServerRes
 }
 
 const LOCAL_ORIGIN = /^https?:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/;
-/** The possible ports of a `Host` without a port. Only a proxy that terminates TLS in front of the sidecar knows the actual one. */
+/** Of a `Host` without a port. Only a proxy that terminates TLS knows it. */
 const PORTS_OF_BROWSERS = [80, 443];
 
-/**
- * Creates the check of the `Origin` header. It does not compare the origin with the host: DNS rebinding makes them equal.
- *
- * @param allowed `*` for every origin; undefined for the default, the origins of this machine.
- */
+/** The origin is not compared with the host: DNS rebinding makes them equal. @param allowed undefined for the origins of this machine. */
 export function createOriginCheck(allowed: Config["allowedOrigins"]): (origin: string) => boolean {
   if (allowed === "*") return () => true;
   if (allowed === undefined) return (origin) => LOCAL_ORIGIN.test(parseOrigin(origin) ?? "");
@@ -46,12 +39,9 @@ const UNREGISTRABLE_NAME = /(?:^|\.)(?:local|internal|localhost|svc)$/;
 const IPV4_ADDRESS = /^\d+\.\d+\.\d+\.\d+$/;
 
 /**
- * Creates the check of the `Host` header, or of the authority in the request line.
- *
- * @param allowed `host` for any port, or `host:port`, each also as `*.host` for all names below a host. `*` allows all hosts. The default,
- *   undefined, allows only this machine if `listenHost` is loopback, else all hosts.
+ * @param allowed `*`, or each as `host` for any port, `host:port` or `*.host`; undefined for only this machine if `listenHost` is loopback, else all.
  * @param listenHost undefined for all interfaces.
- * @param rejectsRebindable rejects public host names, which an attacker's page may have, if all hosts would be allowed otherwise.
+ * @param rejectsRebindable rejects public names, which an attacker's page may have, if all hosts would be allowed otherwise.
  * @returns undefined if every host is allowed.
  */
 export function createHostCheck(
@@ -77,12 +67,12 @@ export function createHostCheck(
 /** A request target in the absolute form (RFC 9112 §3.2.2), with any scheme: its authority, and the rest. */
 const ABSOLUTE_FORM = /^[a-z][a-z\d+.-]*:\/\/([^/?]*)(.*)$/is;
 
-/** Returns the authority of a request target in the absolute form, which replaces the `Host` header. */
+/** It replaces the `Host` header. */
 export function targetAuthority(target: string): string | undefined {
   return ABSOLUTE_FORM.exec(target)?.[1];
 }
 
-/** Returns the path and query of a request target, beginning with a slash; undefined if it has none, as `*`. */
+/** @returns undefined if it has none, as `*`. */
 export function pathAndQuery(target: string): string | undefined {
   if (target.startsWith("/")) return target;
   const rest = ABSOLUTE_FORM.exec(target)?.[2];
@@ -96,13 +86,13 @@ function isRebindable(authority: string): boolean {
   return host.includes(".") && !IPV4_ADDRESS.test(host) && !host.startsWith("[") && !UNREGISTRABLE_NAME.test(host);
 }
 
-/** The longest time for which Chromium caches a preflight. */
+/** The longest that Chromium caches. */
 const PREFLIGHT_MAX_AGE_S = 7200;
 
 /** The prefix, and a token of RFC 9110 §5.6.2. */
 const PARAM_HEADER = /^mcp-param-[!#$%&'*+\-.^_`|~0-9a-z]+$/i;
 
-/** Responses name the origin of the request instead of `*`. Credentials are not allowed, since the sidecar does not use cookies. */
+/** Responses name the origin instead of `*`. The sidecar uses no cookies, so credentials are not allowed. */
 const CORS_OPTIONS = {
   origin: true,
   allowedHeaders: [
@@ -123,13 +113,7 @@ const CORS_OPTIONS = {
   preflightContinue: true,
 } as const satisfies CorsOptions;
 
-/**
- * Creates a check that rejects requests of web pages of other sites, and of pages whose own host name resolves to this machine (DNS
- * rebinding). Only browsers send `Origin`: a request without it is not checked for its origin.
- *
- * @param isOwnPage true for a request of the sidecar's own page, which needs no allowed origin.
- * @returns a function that returns the error of a rejected request, or undefined.
- */
+/** Rejects pages of other sites, and those whose own host name resolves to this machine (DNS rebinding). Only browsers send `Origin`. */
 function createCrossOriginCheck(
   isOriginAllowed: (origin: string) => boolean,
   isHostAllowed: ((authority: string) => boolean) | undefined,
@@ -170,7 +154,7 @@ function notAllowed(code: "ORIGIN_NOT_ALLOWED" | "HOST_NOT_ALLOWED", shown: stri
   return new SidecarError(code, `The ${header} "${shown}" is not allowed; to allow it, add it to CLAW_MCP_STDIO_${variable}.`);
 }
 
-/** Returns the headers that a page may send. Servers choose the names of `Mcp-Param-*` (MCP 2026-07-28, basic/transports, custom headers). */
+/** Servers choose the names of `Mcp-Param-*` (MCP 2026-07-28, basic/transports, custom headers). */
 function allowedHeaders({ headers }: IncomingMessage): string[] {
   const requested = headers["access-control-request-headers"]?.split(",").map((name) => name.trim()) ?? [];
   return [...CORS_OPTIONS.allowedHeaders, ...requested.filter((name) => PARAM_HEADER.test(name))];
@@ -195,16 +179,14 @@ function createOwnPageTest(isSafeHost: ((authority: string) => boolean) | undefi
 /** A header that a page of another origin cannot send without permission. Some browsers send neither `Origin` nor `Sec-Fetch-Site` to addresses without TLS. */
 const PAGE_HEADER = "claw-mcp-stdio-page";
 
-/** The guards of a listener: origin, host, token and method. */
 export class Guards {
   readonly #tokens: AuthTokens | undefined;
   readonly #endpointPath: string | undefined;
   readonly #checkCaller: (request: IncomingMessage) => SidecarError | undefined;
   readonly #checkReader: (request: IncomingMessage) => SidecarError | undefined;
-  /** Allows no other origin than the page's own. */
   readonly #checkPage: (request: IncomingMessage) => SidecarError | undefined;
 
-  /** @param listenHost undefined for all interfaces. @param endpointPath undefined for a listener without the endpoint. */
+  /** @param endpointPath undefined for a listener without the endpoint. */
   constructor(
     { config }: Context,
     tokens: AuthTokens | undefined,
@@ -227,7 +209,6 @@ export class Guards {
     return this.#tokens === undefined || this.#tokens.identify(request.headers.authorization) !== undefined;
   }
 
-  /** Returns the route with the guards of its entry in `ROUTES`. */
   guard(name: RouteName, route: Route): RequestListener {
     const { needsToken, isForOperators, isSameOriginOnly, methods }: RouteEntry = ROUTES[name];
     const allow = allowHeader({ methods });
@@ -262,7 +243,6 @@ export class Guards {
     };
   }
 
-  /** Rejects all pages but the sidecar's own, which sends the header above. */
   readonly #rejectOtherPages = (request: IncomingMessage): SidecarError | undefined => {
     const site = request.headers["sec-fetch-site"]?.toString();
     const rejection = this.#checkPage(request);

@@ -8,12 +8,7 @@ import type { Pool } from "../server/pool.ts";
 import type { StatelessRequests } from "../server/stateless-requests.ts";
 import { type Route, sendJson } from "./response.ts";
 
-/**
- * Creates the health routes. `/livez` reports that the process answers; `/readyz` and `/healthz` report that the server has finished its
- * handshake. Their HTTP status needs no token.
- *
- * @param mayReadDetails true if the client may read more than the state, such as the last lines that the server wrote to stderr.
- */
+/** `/readyz` and `/healthz` tell if the handshake is done. @param mayReadDetails true if the client may read more, such as lines of stderr. */
 export function createHealthRoutes(
   { secrets }: Context,
   readStatus: () => Status,
@@ -32,7 +27,6 @@ export function createHealthRoutes(
   return { live: (_request, response) => send(response, 200, { status: "live" }), ready: readiness, health: readiness };
 }
 
-/** Returns an exit in the form of `/status`. */
 export function describeExit({ generation, exitCode, signal, kind, reason, likelyCause, at, stderrTail }: UpstreamExit) {
   return {
     generation,
@@ -47,7 +41,7 @@ export function describeExit({ generation, exitCode, signal, kind, reason, likel
   };
 }
 
-/** Returns the state of the shared server in the form of `/status` and `/readyz`. */
+/** In the form of `/status` and `/readyz`. */
 export function describeServer({ state, pid, generation, restarts, readyAt, lastExit, nextRetryAt }: UpstreamStatus) {
   return {
     status: state === "ready" ? "ready" : "not-ready",
@@ -65,24 +59,23 @@ export function describeServer({ state, pid, generation, restarts, readyAt, last
 export interface Status extends ReturnType<typeof describeServer> {
   readonly version: string;
   readonly uptimeMs: number;
-  /** The name of this process in event ids and in the states of calls that wait for answers. */
+  /** In event ids and in the states of parked calls. */
   readonly replica: string;
-  /** The time of the first request of the MCP server to a client, RFC 3339 in UTC; null if there was none. */
+  /** The time of the server's first question, RFC 3339; null if there was none. */
   readonly asksSince: string | null;
   /** `modern` is the second process, for requests without a session. `asking` are those that may ask such clients, by capabilities. */
   readonly lanes: Pool["load"];
   readonly sessions: number;
   readonly openStreams: number;
-  /** The requests without a session, and the era of the server for them; undefined if they are not served. */
+  /** Undefined if they are not served. */
   readonly stateless: StatelessRequests["status"] | undefined;
   readonly rssBytes: number;
   readonly memory: MemoryBudget["status"];
   readonly counters: Counters;
-  /** The status of the tool policy; undefined without one. */
   readonly policy: object | undefined;
 }
 
-/** Returns a function that takes a snapshot. To be called at the start of the sidecar. @param ofServer returns what the MCP server knows of it. */
+/** To be called at the start. @param ofServer what the MCP server knows. */
 export function createStatus(
   { counters, memory, nowMs }: Context,
   version: string,
@@ -96,7 +89,7 @@ export function createStatus(
   };
 }
 
-/** Returns the loads of all lanes. Those of all capabilities that ask count as one. */
+/** Those of all capabilities that ask count as one. */
 export function laneLoads({ pid, lanes }: Status) {
   const { shared, private: ofClients, modern, asking } = lanes;
   const servers = Object.values(asking).reduce((sum, each) => sum + each.servers, 0);
@@ -108,7 +101,7 @@ export function laneLoads({ pid, lanes }: Status) {
   };
 }
 
-/** Creates the route of `/status`. It answers 200 even if the server is not ready. */
+/** Answers 200 even if the server is not ready. */
 export function createStatusRoute({ secrets }: Context, readStatus: () => Status): Route {
   return (_request, response) => sendJson(response, 200, JSON.stringify(readStatus(), secrets.replacer), { "Cache-Control": "no-store" });
 }

@@ -8,9 +8,9 @@ import type { MemoryAccount } from "../memory.ts";
 import { RequestRecord } from "../observe/record.ts";
 import { ROUTES } from "../routes.ts";
 import { internalError, shuttingDown } from "../server/failures.ts";
-import type { KnownSession, SessionOpener } from "../server/session-opener.ts";
+import type { SessionOpener } from "../server/session-opener.ts";
+import { type KnownSession, type Principal, Session } from "../session/session.ts";
 import { Reply, type ReplyTarget } from "../session/reply.ts";
-import { type Principal, Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
 import { type EventSink, type EventStream, SessionStreams } from "../session/streams.ts";
 import { Timer } from "../timers.ts";
@@ -20,17 +20,11 @@ import { rejectUnauthorized } from "./guards.ts";
 import { answerOneWay, forwardOneWay, type McpEndpoint } from "./post.ts";
 import { errorBody, holderOf, type Route, sendAccepted, sendError, sendProblem } from "./response.ts";
 
-/**
- * A client of HTTP+SSE (MCP 2024-11-05, basic/transports): the connection on which it reads all messages of the server, and its session
- * after `initialize`. This transport has no resumption: no events are kept, and the session ends with the connection.
- */
+/** The connection on which a client reads all messages, and its session. Nothing is kept for replay: the session ends with the connection. */
 class LegacySsePair implements EventSink, ReplyTarget {
-  /**
-   * The id in the URL that the client posts to, with 122 random bits. It differs from the session id, which is never sent, so that it
-   * cannot be used on the MCP endpoint.
-   */
+  /** In the URL that the client posts to, with 122 random bits. The session id is never sent, so it cannot be used on the endpoint. */
   readonly id = randomUUID();
-  /** The principal that opened the stream. Only this principal may post to it. */
+  /** Only this principal may post to it. */
   readonly owner: Principal | undefined;
   readonly isListening = true;
   readonly memory: MemoryAccount;
@@ -39,7 +33,6 @@ class LegacySsePair implements EventSink, ReplyTarget {
   readonly #context: Context;
   readonly #connection: SseConnection;
   readonly #replies = new Set<Reply>();
-  /** The latest `initialize`. */
   #initialize: { readonly reply: Reply; readonly stream: EventStream } | undefined;
   #isEnding = false;
 
@@ -56,7 +49,7 @@ class LegacySsePair implements EventSink, ReplyTarget {
     return this.#initialize !== undefined;
   }
 
-  /** Opens a session. May be called again only if the last call did not open one. */
+  /** May be called again only if the last call did not open a session. */
   initialize(opener: SessionOpener, request: RequestMessage, post: Post): void {
     const streams = new SessionStreams(this.memory);
     const stream = streams.openStandalone();
@@ -74,10 +67,10 @@ class LegacySsePair implements EventSink, ReplyTarget {
     );
   }
 
-  /** Returns the reply of a request. Its POST has been answered with 202, and the response is sent on the stream. */
+  /** Its POST has been answered with 202. */
   openReply(request: RequestMessage, post: Post): Reply {
     const reply = new Reply(this.#context, request.idText, post.acceptedAtMs, this);
-    reply.record = new RequestRecord(request, post, this.session);
+    reply.record = new RequestRecord(request, post.holder, post.acceptedAtMs, this.session);
     reply.record.httpStatus = 202;
     this.#replies.add(reply);
     return reply;
@@ -100,7 +93,6 @@ class LegacySsePair implements EventSink, ReplyTarget {
     return body;
   }
 
-  /** Sends a message that belongs to no request. */
   send(_eventId: string | undefined, text: string): boolean {
     return this.emit(text);
   }
@@ -111,7 +103,7 @@ class LegacySsePair implements EventSink, ReplyTarget {
     this.#endWhenAnswered();
   }
 
-  /** Must be called when the connection has closed. Cancels all requests. */
+  /** Must be called when the connection has closed. */
   disconnect(): void {
     for (const reply of this.#replies) reply.disconnect();
     this.#replies.clear();
@@ -128,13 +120,11 @@ export class LegacySse implements MessageReceiver {
   readonly #opener: SessionOpener;
   readonly #sessions: SessionStore;
   readonly #endpoint: McpEndpoint;
-  /** The clients, by the id in the URL that they post to. */
   readonly #pairs = new Map<string, LegacySsePair>();
 
   /** @param endpoint shares its connections, and the memory of bodies. */
   constructor(context: Context, opener: SessionOpener, sessions: SessionStore, endpoint: McpEndpoint) {
     [this.#context, this.#opener, this.#sessions, this.#endpoint] = [context, opener, sessions, endpoint];
-    // Each connection ends after its requests are answered.
     onDrain(context, "http+sse", () => this.#pairs.values().forEach((pair) => context.defects.guard("http+sse", () => pair.end())));
   }
 
@@ -220,7 +210,7 @@ export class LegacySse implements MessageReceiver {
     session.lane.request(session, pair.openReply(message, post), message);
   }
 
-  /** Returns the client that has sent a request; undefined if the request is answered with an error. */
+  /** @returns undefined if the request is answered with an error. */
   #findPair({ request, response, principal }: Post, idText: string | undefined): LegacySsePair | undefined {
     const { url = "" } = request;
     const id = new URLSearchParams(url.slice(url.indexOf("?") + 1)).get("sessionId");

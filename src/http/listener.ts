@@ -1,23 +1,21 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse, STATUS_CODES } from "node:http";
-import { type AddressInfo, Server as NetServer, Socket } from "node:net";
-import type { Duplex } from "node:stream";
+import { type AddressInfo, Server as NetServer, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import type { ListenAddress } from "../config/authority.ts";
 import type { Context } from "../context.ts";
 import { SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
 import { logLimiter } from "../observe/log.ts";
-import { ALL_METHODS, allowHeader, ROUTES } from "../routes.ts";
+import { ROUTES } from "../routes.ts";
 import type { Principal } from "../session/session.ts";
 import type { AuthTokens } from "./auth-tokens.ts";
-import { discardBody, errorBody, LINGER_MS, noteRejection, reject, rejectionOf, sendDefect, sendJson, stopParser } from "./response.ts";
+import { errorBody, LINGER_MS, reject, rejectionOf, sendDefect, stopParser } from "./response.ts";
 import { countCutOffs, takenBytes } from "./unread-output.ts";
 
 class Connection {
   readonly socket: Socket;
   /** In the order of their requests, until their last byte is passed to the operating system. */
   readonly responses: ServerResponse[] = [];
-  /** The time of its opening, or of the end of its last response. */
   idleSinceMs: number;
   /** Whose token has admitted it; undefined if none has. */
   principal: Principal | undefined;
@@ -28,7 +26,7 @@ class Connection {
   isStopped = false;
   /** The last request that was answered before it had arrived completely. */
   answeredEarly: IncomingMessage | undefined;
-  /** The bytes that its client has read at the last sweep, and the time since when there were no more. Only the watch of stalled readers changes them. */
+  /** Of the watch of stalled readers: the bytes that the client has read, and since when. */
   readBytes = 0;
   readAtMs = 0;
 
@@ -37,7 +35,7 @@ class Connection {
   }
 }
 
-/** Looks at all of them, which costs little beside a new connection. */
+/** Looking at all costs little beside a new connection. */
 function longestIdle(connections: Iterable<Connection>): Connection | undefined {
   let found: Connection | undefined;
   for (const each of connections)
@@ -45,21 +43,20 @@ function longestIdle(connections: Iterable<Connection>): Connection | undefined 
   return found;
 }
 
-/** The maximum number of requests of a connection that are not answered, or that are read at once. Some clients send a few ahead. */
+/** Unanswered, or read at once. Some clients send a few ahead. */
 const MAX_REQUESTS_AHEAD = 16;
-/** The paths of probes, which must be answered however many clients are connected. */
+/** Probes must be answered however many clients are connected. */
 const PROBE_PATHS: ReadonlySet<string> = new Set([ROUTES.live.path, ROUTES.ready.path, ROUTES.health.path]);
 
 /**
- * The open connections of a listener, within limits. A connection is new until a request of a client has come on it. New ones have a limit of
- * their own, so a flood of them closes no other, and the others leave places for probes.
+ * The open connections, within limits. One is new until a client's request has come on it: a flood of new ones closes no other, and leaves room
+ * for probes.
  */
 class Connections {
-  /** Only this object changes it. */
   readonly all = new Map<Socket, Connection>();
   /** Those that are not admitted, the oldest first. */
   readonly #new = new Set<Connection>();
-  /** Responses whose last byte has not been passed to the operating system. Only this object changes it. */
+  /** Those whose last byte has not been passed to the operating system. */
   openResponses = 0;
   /** True if each further response is the last of its connection. */
   isDraining = false;
@@ -74,7 +71,7 @@ class Connections {
     this.#mayLog = logLimiter(context.nowMs, 1);
   }
 
-  /** Adds a new connection. At their limit, it closes the one that has been idle for longest, else the oldest. */
+  /** At the limit, the new one that has been idle for longest is closed, else the oldest. */
   add(socket: Socket): void {
     const { maxConnections, maxConnectionsWithoutToken } = this.#context.config;
     // If no token is configured, each client is new until its first request arrives, so new connections may use all places that are left.
@@ -96,7 +93,7 @@ class Connections {
     });
   }
 
-  /** Must be called for each request. @returns true if it is to be handled. The one above a limit is rejected, and those behind it are dropped. */
+  /** The request above a limit is rejected, and those behind it are dropped. */
   admits(request: IncomingMessage, response: ServerResponse): boolean {
     const { socket } = request;
     const connection = this.all.get(socket);
@@ -125,7 +122,7 @@ class Connections {
     return false;
   }
 
-  /** Makes the connections of a principal new again. Must be called when its token was removed. */
+  /** Must be called when its token was removed. */
   onRevoked(principal: Principal): void {
     for (const connection of this.all.values()) {
       if (connection.principal !== principal) continue;
@@ -134,12 +131,7 @@ class Connections {
     }
   }
 
-  /**
-   * Admits a new connection if its request is a client's: no probe, and with a valid token if one is configured. At the limit, it closes the one
-   * that has been idle for longest.
-   *
-   * @returns false if none can make room.
-   */
+  /** Admits a connection with a client's request: no probe, and with a valid token if one is configured. @returns false if there is no room. */
   #admitsClient({ url = "", headers: { authorization } }: IncomingMessage, connection: Connection): boolean {
     if (PROBE_PATHS.has(url)) return true;
     const principal = authorization === undefined ? undefined : this.#tokens?.identify(authorization);
@@ -195,39 +187,23 @@ class Connections {
   }
 }
 
-/** The response to a connection without a complete request. */
-type ClientError = readonly [status: number, code: SidecarErrorCode, reason: string, header?: string];
+type ClientError = readonly [status: number, code: SidecarErrorCode, reason: string];
 
 const NOT_HTTP: ClientError = [400, "INVALID_REQUEST", "The request is not valid HTTP."];
-const ALLOW = `Allow: ${allowHeader({ methods: ALL_METHODS })}\r\n`;
-const NO_TUNNEL: ClientError = [405, "METHOD_NOT_ALLOWED", "CONNECT is not supported: the sidecar is not a proxy.", ALLOW];
 const TIMED_OUT = "ERR_HTTP_REQUEST_TIMEOUT";
 
-/** Responses by the error code of Node's parser. */
+/** By the error code of Node's parser. */
 const CLIENT_ERRORS: Readonly<Record<string, ClientError>> = {
   HPE_HEADER_OVERFLOW: [431, "INVALID_REQUEST", "The request headers are too large."],
   HPE_INVALID_EOF_STATE: [400, "BODY_INCOMPLETE", "The connection closed before the whole request arrived."],
   [TIMED_OUT]: [408, "BODY_INCOMPLETE", "The request did not arrive in time."],
 };
 
-/** Rejects a request with an unknown expectation (RFC 9110 §10.1.1). Node itself handles `100-continue`, the only defined one. */
-function rejectExpectation(request: IncomingMessage, response: ServerResponse): void {
-  const error = new SidecarError("INVALID_REQUEST", "This Expect header is not supported; omit it.");
-  noteRejection(response, error, error.message);
-  sendJson(response, 417, errorBody(error, undefined));
-  discardBody(request);
-}
-
 const MAX_SWEEP_MS = 1000;
-/** The number of looks at a client before its time is over. */
+/** Looks at a client before its time is over. */
 const SWEEPS = 8;
 
-/**
- * Closes the connections of clients that leave pending output unread, and would hold memory and sockets. It looks at all connections at
- * times: a timer for each response would slow down every call.
- *
- * @returns the timer.
- */
+/** Closes connections whose clients leave output unread. A timer for each response would slow down every call. @returns the timer. */
 function watchStalledReaders(context: Context, { all }: Connections): NodeJS.Timeout {
   const { config, defects, nowMs } = context;
   const onCut = countCutOffs(context, "nothing was read in time");
@@ -247,16 +223,12 @@ function watchStalledReaders(context: Context, { all }: Connections): NodeJS.Tim
   return setInterval(() => defects.guard("stalled readers", sweep), intervalMs).unref();
 }
 
-/** The client closes its idle connection this much earlier: it is told CONNECTION_IDLE_TIMEOUT_MS, and may be late when the machine is busy. */
+/** The client is told CONNECTION_IDLE_TIMEOUT_MS, and may be late when the machine is busy. */
 const MAX_IDLE_BUFFER_MS = 10_000;
-/** Interval of the check for requests that did not arrive in time. */
 const ARRIVAL_CHECK_MS = 500;
-/**
- * Time for which connections are still accepted after the drain. Closing the listening socket resets the connections in its backlog, with
- * the requests that their clients have sent.
- */
+/** Connections are accepted for this time after the drain: closing the socket resets those in its backlog, with their requests. */
 const LAST_ARRIVALS_MS = 100;
-/** The maximum number of connections that wait to be accepted: Node's default for `listen`. */
+/** Node's default for `listen`. */
 const BACKLOG = 511;
 
 export class HttpListener {
@@ -269,45 +241,38 @@ export class HttpListener {
   #app: RequestListener = (...request) => this.#early.push(request);
   #isClosingIdle = false;
 
-  /** @param tokens undefined if no token is configured. */
   constructor(context: Context, tokens: AuthTokens | undefined) {
     const { config, defects } = context;
     this.#context = context;
     this.connections = new Connections(context, tokens);
     this.#stalledReaders = watchStalledReaders(context, this.connections);
-    this.#server = createServer(
-      {
-        keepAliveTimeout: config.connectionIdleTimeoutMs,
-        keepAliveTimeoutBuffer: Math.min(MAX_IDLE_BUFFER_MS, config.connectionIdleTimeoutMs),
-        // Node requires a limit for headers that is not above that of the request.
-        headersTimeout: Math.min(config.headersTimeoutMs, config.bodyTimeoutMs),
-        requestTimeout: config.bodyTimeoutMs,
-        connectionsCheckingInterval: ARRIVAL_CHECK_MS,
-        requireHostHeader: false,
-      },
-      (request, response) => {
-        try {
-          if (this.connections.admits(request, response)) this.#app(request, response);
-        } catch (error) {
-          defects.recover("http request", error, () => sendDefect(response, false));
-        }
-      },
-    );
-    const guard = (socket: Duplex, handle: () => void): void => defects.guard("http connection", handle, () => socket.destroy());
+    this.#server = createServer({
+      keepAliveTimeout: config.connectionIdleTimeoutMs,
+      keepAliveTimeoutBuffer: Math.min(MAX_IDLE_BUFFER_MS, config.connectionIdleTimeoutMs),
+      // Node requires a limit for headers that is not above that of the request.
+      headersTimeout: Math.min(config.headersTimeoutMs, config.bodyTimeoutMs),
+      requestTimeout: config.bodyTimeoutMs,
+      connectionsCheckingInterval: ARRIVAL_CHECK_MS,
+      requireHostHeader: false,
+    });
+    const onRequest: RequestListener = (request, response) => {
+      try {
+        if (this.connections.admits(request, response)) this.#app(request, response);
+      } catch (error) {
+        defects.recover("http request", error, () => sendDefect(response, false));
+      }
+    };
+    this.#server.on("request", onRequest);
+    // An unknown expectation is ignored (RFC 9110 §10.1.1). Node itself handles `100-continue`, the only defined one.
+    this.#server.on("checkExpectation", onRequest);
+    const guard = (socket: Socket, handle: () => void): void => defects.guard("http connection", handle, () => socket.destroy());
     this.#server.on("connection", (socket: Socket) => guard(socket, () => this.connections.add(socket)));
     this.#server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) =>
       guard(socket, () => this.#onClientError(error, socket)),
     );
-    // By default, Node closes the connection of CONNECT without a response, and sends 417 without a body.
-    this.#server.on("connect", (_request: IncomingMessage, socket: Duplex) => guard(socket, () => this.#onConnect(socket)));
-    this.#server.on("checkExpectation", (request: IncomingMessage, response: ServerResponse) =>
-      guard(request.socket, () => {
-        if (this.connections.admits(request, response)) rejectExpectation(request, response);
-      }),
-    );
   }
 
-  /** Sets the handler of all requests, also of those that have arrived. */
+  /** Also handles the requests that have arrived. */
   serve(app: RequestListener): void {
     this.#app = app;
     for (const [request, response] of this.#early.splice(0))
@@ -318,10 +283,7 @@ export class HttpListener {
       );
   }
 
-  /**
-   * @returns the address as `host:port`.
-   * @throws the system's error, for example EADDRINUSE.
-   */
+  /** @returns the address as `host:port`. @throws the system's error, for example EADDRINUSE. */
   async listen({ host, port }: ListenAddress): Promise<string> {
     this.#server.listen({ port, ...(host === undefined ? {} : { host }) });
     await once(this.#server, "listening");
@@ -329,7 +291,7 @@ export class HttpListener {
     return family === "IPv6" ? `[${address}]:${actualPort}` : `${address}:${actualPort}`;
   }
 
-  /** Makes each response the last of its connection. New connections are still accepted. */
+  /** New connections are still accepted. */
   closeAfterResponses(): void {
     this.connections.isDraining = true;
     for (const { responses } of this.connections.all.values()) {
@@ -338,11 +300,7 @@ export class HttpListener {
     }
   }
 
-  /**
-   * Accepts the connections that clients have already opened, then stops accepting, and closes idle connections.
-   *
-   * @returns a promise that resolves when all open responses were passed to the operating system.
-   */
+  /** Accepts what clients have already opened, then closes idle connections. Resolves when all responses are passed to the operating system. */
   async stopAccepting(): Promise<void> {
     await delay(LAST_ARRIVALS_MS);
     await this.#acceptWaiting();
@@ -357,7 +315,7 @@ export class HttpListener {
     });
   }
 
-  /** Runs the event loop until a turn accepts no connection. It accepts one per turn, and the timer is late in a busy process. */
+  /** Until a turn accepts no connection: each accepts one, and the timer is late in a busy process. */
   async #acceptWaiting(): Promise<void> {
     let hasAccepted = true;
     const onConnection = (): void => void (hasAccepted = true);
@@ -370,14 +328,13 @@ export class HttpListener {
     this.#server.off("connection", onConnection);
   }
 
-  /** Stops listening, and closes all connections. */
   close(): void {
     clearInterval(this.#stalledReaders);
     NetServer.prototype.close.call(this.#server);
     this.#server.closeAllConnections();
   }
 
-  /** Handles a connection without a complete request: the data is not HTTP, or does not arrive in time. */
+  /** The data is not HTTP, or does not arrive in time. */
   #onClientError(error: NodeJS.ErrnoException, socket: Socket): void {
     const connection = this.connections.all.get(socket);
     // Each further chunk of data causes another error, and is dropped.
@@ -403,17 +360,10 @@ export class HttpListener {
     }
   }
 
-  /** Handles CONNECT requests, for which Node passes the bare connection. */
-  #onConnect(socket: Duplex): void {
-    socket.on("error", () => socket.destroy());
-    if ((this.connections.all.get(socket as Socket)?.responses.length ?? 0) > 0) socket.destroy();
-    else this.#endWith(NO_TUNNEL, socket.resume());
-  }
-
-  #endWith([httpStatus, code, reason, header = ""]: ClientError, socket: Duplex): void {
-    const principal = (socket instanceof Socket ? socket.remoteAddress : undefined) ?? "unknown";
+  #endWith([httpStatus, code, reason]: ClientError, socket: Socket): void {
+    const principal = socket.remoteAddress ?? "unknown";
     const body = errorBody(new SidecarError(code, reason), undefined);
-    const headers = `${header}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close`;
+    const headers = `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close`;
     // Otherwise, a client that does not close its side would keep the socket open forever.
     const timer = setTimeout(() => socket.destroy(), LINGER_MS);
     socket.once("close", () => clearTimeout(timer));
@@ -423,7 +373,7 @@ export class HttpListener {
     records.rejected({ code, httpStatus, reason, principal, sessionId: undefined, requestBytes: undefined });
   }
 
-  /** Runs once for all responses that close in one turn, because it checks every connection. */
+  /** Once for all responses that close in one turn, because it checks every connection. */
   #closeIdleConnections(): void {
     if (this.#isClosingIdle) return;
     this.#isClosingIdle = true;

@@ -2,90 +2,219 @@ import type Prometheus from "prom-client";
 import { ERROR_CATALOG, type SidecarErrorCode } from "../mcp/errors.ts";
 import type { Context } from "../context.ts";
 import { MEMORY_KINDS } from "../memory.ts";
-import { BOUNDS_SECONDS, EXIT_KINDS, type Sample } from "../observe/record.ts";
-import { type MetricDefinition, type MetricName, METRICS } from "../observe/metrics.ts";
+import { BOUNDS_SECONDS, EXIT_KINDS, Histograms, type RequestRecords } from "../observe/record.ts";
 import { UPSTREAM_STATES } from "../process/port.ts";
 import { laneLoads, type Status } from "./health.ts";
 import { type Route, sendDefect } from "./response.ts";
 
 const ERROR_CODES = Object.keys(ERROR_CATALOG) as SidecarErrorCode[];
 
-/** The numbers of `/status` that have no label. One that does not exist at present is undefined. */
-function numbersOf(status: Status) {
-  const { state, generation, restarts, readyAt, lanes, sessions, openStreams, stateless, memory, counters } = status;
-  const { requests, policy, http, defects } = counters;
-  return {
-    claw_mcp_stdio_server_ready: Number(state === "ready"),
-    claw_mcp_stdio_server_generation: generation,
-    claw_mcp_stdio_server_restarts_total: restarts,
-    claw_mcp_stdio_server_ready_time_seconds: readyAt === null ? undefined : Date.parse(readyAt) / 1000,
-    claw_mcp_stdio_calls_suspended: lanes.shared.suspended,
-    claw_mcp_stdio_sessions: sessions,
-    claw_mcp_stdio_streams: openStreams,
-    claw_mcp_stdio_stateless_requests_total: stateless?.requests,
-    claw_mcp_stdio_stateless_clients: stateless?.clients,
-    claw_mcp_stdio_stateless_subscriptions: stateless?.subscriptions,
-    claw_mcp_stdio_calls_parked: stateless?.asks?.parked.now,
-    claw_mcp_stdio_parked_calls_expired_total: stateless?.asks?.parked.expired,
-    claw_mcp_stdio_parked_calls_refused_total: stateless?.asks?.parked.refused,
-    claw_mcp_stdio_questions_unattributed_total: stateless?.asks?.unattributed,
-    claw_mcp_stdio_memory_budget_bytes: memory.limitBytes,
-    claw_mcp_stdio_requests_accepted_total: requests.accepted,
-    claw_mcp_stdio_requests_held_total: requests.held,
-    claw_mcp_stdio_requests_repeated_total: requests.repeated,
-    claw_mcp_stdio_http_readers_cut_off_total: http.readersCutOff,
-    claw_mcp_stdio_http_connections_dropped_total: http.connectionsDropped,
-    claw_mcp_stdio_invalid_arguments_total: policy.invalidArguments,
-    claw_mcp_stdio_argument_checks_given_up_total: policy.argumentChecksGivenUp,
-    claw_mcp_stdio_truncated_results_total: policy.truncatedResults,
-    claw_mcp_stdio_defects_total: defects,
-  } satisfies Partial<Record<MetricName, number | undefined>>;
+/** A value of a metric, and those of its labels. */
+type Series = readonly [value: number, ...labels: (string | number)[]];
+
+/** A metric of `/metrics`. Its name and labels are a contract with dashboards and alerts (docs/METRICS.md). */
+export interface MetricDefinition {
+  readonly type: "counter" | "gauge" | "histogram";
+  readonly help: string;
+  /** Reads the present values. A number that does not exist at present is undefined. */
+  readonly read: (status: Status, records: RequestRecords) => number | undefined | readonly Series[] | Histograms;
+  readonly labels: readonly string[];
 }
 
-/** Returns the samples of the present state and of the counters: the numbers of `/status`. */
-function* stateSamples(status: Status): Generator<Sample> {
-  const { version, state, memory, counters } = status;
-  const { answers, dropped, byKey } = counters;
-  yield { metric: "claw_mcp_stdio_build_info", labels: { version, node: process.version }, value: 1 };
-  for (const [metric, value] of Object.entries(numbersOf(status))) if (value !== undefined) yield { metric: metric as MetricName, value };
-  const states = UPSTREAM_STATES.map((each) => [each, Number(each === state)] as const);
-  yield* labelled("claw_mcp_stdio_server_state", "state", states);
-  const loads = Object.entries(laneLoads(status));
-  const ofLanes = (key: keyof (typeof loads)[number][1]) => loads.map(([lane, load]) => [lane, load[key]] as const);
-  yield* labelled("claw_mcp_stdio_requests_in_flight", "lane", ofLanes("requestsInFlight"));
-  yield* labelled("claw_mcp_stdio_requests_waiting", "lane", ofLanes("waiting"));
-  yield* labelled("claw_mcp_stdio_queued_bytes", "lane", ofLanes("queuedBytes"));
-  yield* labelled("claw_mcp_stdio_server_processes", "lane", ofLanes("servers"));
-  const memoryUsed = MEMORY_KINDS.map((kind) => [kind, memory[kind]] as const);
-  yield* labelled("claw_mcp_stdio_memory_used_bytes", "kind", memoryUsed);
-  yield* labelled("claw_mcp_stdio_requests_ended_total", "ending", [...Object.entries(answers), ...withZeros(ERROR_CODES, byKey.failures)]);
-  yield* labelled("claw_mcp_stdio_requests_refused_total", "code", withZeros(ERROR_CODES, byKey.refusals));
-  yield* labelled("claw_mcp_stdio_server_exits_total", "kind", withZeros(EXIT_KINDS, byKey.exits));
-  yield* labelled("claw_mcp_stdio_http_responses_total", "status", byKey.statuses);
-  yield* labelled("claw_mcp_stdio_dropped_messages_total", "kind", Object.entries(dropped));
+function ofType(type: MetricDefinition["type"]) {
+  return (help: string, read: MetricDefinition["read"], ...labels: readonly string[]): MetricDefinition => ({ type, help, read, labels });
 }
+
+const [counter, gauge, histogram] = [ofType("counter"), ofType("gauge"), ofType("histogram")];
 
 /** A series that begins with 1 has no increase, so alerts would miss the first event. */
-function withZeros<Key>(keys: readonly Key[], counts: ReadonlyMap<Key, number>): [key: Key, count: number][] {
-  return keys.map((key) => [key, counts.get(key) ?? 0]);
+function withZeros<Key extends string>(keys: readonly Key[], counts: ReadonlyMap<Key, number>): Series[] {
+  return keys.map((key) => [counts.get(key) ?? 0, key]);
 }
 
-function* labelled(metric: MetricName, label: string, counts: Iterable<readonly [key: string | number, count: number]>): Generator<Sample> {
-  for (const [key, value] of counts) yield { metric, labels: { [label]: String(key) }, value };
+function byName(counts: Readonly<Record<string, number>>): Series[] {
+  return Object.entries(counts).map(([name, count]) => [count, name]);
 }
 
-/** Returns values in the form of prom-client. Prometheus takes an empty label for an absent one. */
-function* valuesOf({ metric, labels: all = {}, value }: Sample): Generator<object> {
-  const labels = Object.fromEntries(Object.entries(all).filter(([, text]) => text !== ""));
-  if (typeof value === "number") {
-    yield { labels, value };
+function ofLanes(key: "requestsInFlight" | "waiting" | "queuedBytes" | "servers"): MetricDefinition["read"] {
+  return (status) => Object.entries(laneLoads(status)).map(([lane, load]) => [load[key], lane]);
+}
+
+/**
+ * All metrics, besides those of the process. The first two have the names and labels of OpenTelemetry's conventions for MCP, in the form of
+ * Prometheus (https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/mcp.md).
+ */
+export const METRICS: Readonly<Record<string, MetricDefinition>> = {
+  mcp_server_operation_duration_seconds: histogram(
+    "Time of a client's request, from its arrival until its response is complete, refused ones included.",
+    (_, { operations }) => operations,
+    "mcp_method_name",
+    "gen_ai_tool_name",
+    "error_type",
+    "mcp_protocol_version",
+    "network_transport",
+  ),
+  mcp_server_session_duration_seconds: histogram(
+    "Time from the start of a session to its end.",
+    (_, { sessions }) => sessions,
+    "mcp_protocol_version",
+    "network_transport",
+  ),
+  claw_mcp_stdio_build_info: gauge(
+    "Always 1. The labels name the versions.",
+    ({ version }) => [[1, version, process.version]],
+    "version",
+    "node",
+  ),
+  claw_mcp_stdio_requests_accepted_total: counter(
+    "Accepted requests, without discoveries and subscriptions of clients without a session.",
+    ({ counters }) => counters.requests.accepted,
+  ),
+  claw_mcp_stdio_requests_refused_total: counter(
+    "Valid requests that were refused on arrival.",
+    ({ counters }) => withZeros(ERROR_CODES, counters.byKey.refusals),
+    "code",
+  ),
+  claw_mcp_stdio_requests_held_total: counter(
+    "Accepted requests that had to wait for the server.",
+    ({ counters }) => counters.requests.held,
+  ),
+  claw_mcp_stdio_requests_repeated_total: counter(
+    "Accepted requests that were sent again after an exit.",
+    ({ counters }) => counters.requests.repeated,
+  ),
+  claw_mcp_stdio_requests_ended_total: counter(
+    "Accepted requests by their end: results, errors, dismissed, unread, or an error code of the sidecar.",
+    ({ counters }) => [...byName(counters.answers), ...withZeros(ERROR_CODES, counters.byKey.failures)],
+    "ending",
+  ),
+  claw_mcp_stdio_request_queue_seconds: histogram(
+    "Time from the arrival of a request until it is first sent, or fails unsent.",
+    (_, { queue }) => queue,
+    "mcp_method_name",
+    "gen_ai_tool_name",
+  ),
+  claw_mcp_stdio_request_server_seconds: histogram(
+    "Time from the first sending of a request until its end.",
+    (_, { server }) => server,
+    "mcp_method_name",
+    "gen_ai_tool_name",
+  ),
+  claw_mcp_stdio_rejected_http_requests_total: counter(
+    "HTTP requests rejected before they became requests of MCP.",
+    (_, { rejections }) => withZeros(ERROR_CODES, rejections),
+    "code",
+  ),
+  claw_mcp_stdio_http_responses_total: counter(
+    "HTTP responses; an event stream counts when it ends.",
+    ({ counters }) => [...counters.byKey.statuses].map(([status, count]) => [count, status]),
+    "status",
+  ),
+  claw_mcp_stdio_http_readers_cut_off_total: counter(
+    "Connections closed because their client did not read.",
+    ({ counters }) => counters.http.readersCutOff,
+  ),
+  claw_mcp_stdio_http_connections_dropped_total: counter(
+    "Connections closed because there were too many.",
+    ({ counters }) => counters.http.connectionsDropped,
+  ),
+  claw_mcp_stdio_requests_in_flight: gauge("Unanswered requests, held ones included.", ofLanes("requestsInFlight"), "lane"),
+  claw_mcp_stdio_requests_waiting: gauge("Held requests and notifications.", ofLanes("waiting"), "lane"),
+  claw_mcp_stdio_queued_bytes: gauge("Bytes that are queued, or not read by the server.", ofLanes("queuedBytes"), "lane"),
+  claw_mcp_stdio_calls_suspended: gauge(
+    "Calls of sessions that wait for the answers of their clients.",
+    ({ lanes }) => lanes.shared.suspended,
+  ),
+  claw_mcp_stdio_calls_parked: gauge(
+    "Calls of clients without a session that wait for their answers.",
+    ({ stateless }) => stateless?.asks?.parked.now,
+  ),
+  claw_mcp_stdio_parked_calls_expired_total: counter(
+    "Parked calls that ended because of PARK_TIMEOUT_MS.",
+    ({ stateless }) => stateless?.asks?.parked.expired,
+  ),
+  claw_mcp_stdio_parked_calls_refused_total: counter(
+    "Rounds of questions refused because of a limit.",
+    ({ stateless }) => stateless?.asks?.parked.refused,
+  ),
+  claw_mcp_stdio_questions_unattributed_total: counter(
+    "Questions refused because their call is unknown.",
+    ({ stateless }) => stateless?.asks?.unattributed,
+  ),
+  claw_mcp_stdio_server_ready: gauge("1 if the shared server is ready, else 0.", ({ state }) => Number(state === "ready")),
+  claw_mcp_stdio_server_state: gauge(
+    "1 for the present state of the shared server.",
+    ({ state }) => UPSTREAM_STATES.map((each) => [Number(each === state), each]),
+    "state",
+  ),
+  claw_mcp_stdio_server_generation: gauge("Number of the present run of the shared server, from 1.", ({ generation }) => generation),
+  claw_mcp_stdio_server_ready_time_seconds: gauge(
+    "Unix time at which the shared server became ready; absent while it is not.",
+    ({ readyAt }) => (readyAt === null ? undefined : Date.parse(readyAt) / 1000),
+  ),
+  claw_mcp_stdio_server_restarts_total: counter("Restarts of the shared server.", ({ restarts }) => restarts),
+  claw_mcp_stdio_server_exits_total: counter(
+    "Exits of servers by kind (docs/operations/restarts.md).",
+    ({ counters }) => withZeros(EXIT_KINDS, counters.byKey.exits),
+    "kind",
+  ),
+  claw_mcp_stdio_server_processes: gauge("Processes of servers, stopping ones included.", ofLanes("servers"), "lane"),
+  claw_mcp_stdio_dropped_messages_total: counter(
+    "Discarded messages by kind (docs/operations/status.md).",
+    ({ counters }) => byName(counters.dropped),
+    "kind",
+  ),
+  claw_mcp_stdio_sessions: gauge("Open sessions.", ({ sessions }) => sessions),
+  claw_mcp_stdio_streams: gauge("Connections with an open event stream.", ({ openStreams }) => openStreams),
+  claw_mcp_stdio_stateless_clients: gauge("Remembered clients without a session.", ({ stateless }) => stateless?.clients),
+  claw_mcp_stdio_stateless_subscriptions: gauge(
+    "Open subscriptions of clients without a session.",
+    ({ stateless }) => stateless?.subscriptions,
+  ),
+  claw_mcp_stdio_stateless_requests_total: counter("Requests without a session.", ({ stateless }) => stateless?.requests),
+  claw_mcp_stdio_memory_budget_bytes: gauge("Limit of the memory for messages (MEMORY_BUDGET_BYTES).", ({ memory }) => memory.limitBytes),
+  claw_mcp_stdio_memory_used_bytes: gauge(
+    "Memory for messages: bodies, requests, replay, unread, subscriptions, serverOutput.",
+    ({ memory }) => MEMORY_KINDS.map((kind) => [memory[kind], kind]),
+    "kind",
+  ),
+  claw_mcp_stdio_invalid_arguments_total: counter(
+    "Calls whose arguments violated the schema.",
+    ({ counters }) => counters.policy.invalidArguments,
+  ),
+  claw_mcp_stdio_argument_checks_given_up_total: counter(
+    "Checks ended because of time or memory.",
+    ({ counters }) => counters.policy.argumentChecksGivenUp,
+  ),
+  claw_mcp_stdio_truncated_results_total: counter(
+    "Results truncated to MAX_RESULT_BYTES.",
+    ({ counters }) => counters.policy.truncatedResults,
+  ),
+  claw_mcp_stdio_defects_total: counter("Bugs of the sidecar.", ({ counters }) => counters.defects),
+};
+
+/** Yields the present values of a metric in the form of prom-client. Prometheus takes an empty label for an absent one. */
+function* valuesOf(name: string, { read, labels }: MetricDefinition, status: Status, records: RequestRecords): Generator<object> {
+  const named = (texts: readonly (string | number)[]): Readonly<Record<string, string>> =>
+    Object.fromEntries(labels.map((label, index) => [label, String(texts[index])] as const).filter(([, text]) => text !== ""));
+  const found = read(status, records);
+  if (typeof found === "number") yield { labels: {}, value: found };
+  if (typeof found !== "object") return;
+  if (!(found instanceof Histograms)) {
+    for (const [value, ...texts] of found) yield { labels: named(texts), value };
     return;
   }
-  for (const [index, bound] of BOUNDS_SECONDS.entries())
-    yield { metricName: `${metric}_bucket`, labels: { ...labels, le: bound }, value: value.cumulative[index] ?? 0 };
-  yield { metricName: `${metric}_bucket`, labels: { ...labels, le: "+Inf" }, value: value.count };
-  yield { metricName: `${metric}_sum`, labels, value: value.sum };
-  yield { metricName: `${metric}_count`, labels, value: value.count };
+  for (const { labels: texts, counts, count, sumMs } of found.values()) {
+    const own = named(texts);
+    let total = 0;
+    for (const [index, bound] of BOUNDS_SECONDS.entries()) {
+      total += counts[index] ?? 0;
+      yield { metricName: `${name}_bucket`, labels: { ...own, le: bound }, value: total };
+    }
+    yield { metricName: `${name}_bucket`, labels: { ...own, le: "+Inf" }, value: count };
+    yield { metricName: `${name}_sum`, labels: own, value: sumMs / 1000 };
+    yield { metricName: `${name}_count`, labels: own, value: count };
+  }
 }
 
 /** Gauges with the suffix of counters. Others have the same numbers by type. */
@@ -97,14 +226,14 @@ const MISNAMED = ["nodejs_active_handles_total", "nodejs_active_requests_total",
  */
 export function createRegistry(
   { Registry, collectDefaultMetrics }: typeof Prometheus,
-  samplesOf: (name: MetricName) => readonly Sample[],
+  readValues: (name: string, metric: MetricDefinition) => Iterable<object>,
 ): Prometheus.Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   for (const name of MISNAMED) registry.removeSingleMetric(name);
-  for (const name of Object.keys(METRICS) as MetricName[]) {
-    const { type, help }: MetricDefinition = METRICS[name];
-    const get = (): object => ({ name, type, help, values: samplesOf(name).values().flatMap(valuesOf).toArray() });
+  for (const [name, metric] of Object.entries(METRICS)) {
+    const { type, help } = metric;
+    const get = (): object => ({ name, type, help, values: [...readValues(name, metric)] });
     // Its type wants the class of a metric, but it uses no more than these members.
     registry.registerMetric({ name, help, get, reset: () => undefined } as unknown as Parameters<Prometheus.Registry["registerMetric"]>[0]);
   }
@@ -116,7 +245,8 @@ const REUSE_FACTOR = 10;
 
 /** Creates the route of `/metrics`, in the text format of Prometheus (docs/METRICS.md). */
 export function createMetricsRoute({ defects, nowMs, records }: Context, status: () => Status): Route {
-  let samples: ReadonlyMap<MetricName, readonly Sample[]> = new Map();
+  /** That of the present scrape. */
+  let current = status();
   let registry: Prometheus.Registry | undefined;
   /** Responses share its bytes, so those that are not read take no more memory. */
   let rendering: Promise<{ readonly bytes: Buffer; readonly contentType: string }> | undefined;
@@ -140,9 +270,9 @@ export function createMetricsRoute({ defects, nowMs, records }: Context, status:
 
   async function render(): Promise<{ readonly bytes: Buffer; readonly contentType: string }> {
     // The default export, because the bundle has no other.
-    registry ??= createRegistry((await import("prom-client")).default, (name) => samples.get(name) ?? []);
+    registry ??= createRegistry((await import("prom-client")).default, (name, metric) => valuesOf(name, metric, current, records));
     const startedAtMs = nowMs();
-    samples = Map.groupBy([...records.samples(), ...stateSamples(status())], ({ metric }) => metric);
+    current = status();
     const bytes = Buffer.from(await registry.metrics());
     const renderedAtMs = nowMs();
     usableUntilMs = renderedAtMs + (renderedAtMs - startedAtMs) * REUSE_FACTOR;

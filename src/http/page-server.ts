@@ -12,10 +12,9 @@ import { describeEndpoint } from "./app.ts";
 import { type SseConnection, SseConnections } from "./event-streams.ts";
 import { laneLoads, type Status } from "./health.ts";
 import type { PageGeneration, PageState, PageUpdate } from "./page-update.ts";
-import type { RecentActivity } from "./recent.ts";
+import { pageRequest, type RecentActivity } from "./recent.ts";
 import { acceptsGzip, acceptsHtml, holderOf, reject, type Route, sendError } from "./response.ts";
 
-/** The folder to which the build writes the compressed files. */
 const FOLDER = fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "../../dist/page/" : "page/", import.meta.url));
 const INDEX = "index.html";
 const SUFFIX = ".gz";
@@ -26,10 +25,7 @@ const CONTENT_TYPES: ReadonlyMap<string, string> = new Map([
   ["css", "text/css; charset=utf-8"],
 ]);
 
-/**
- * The page runs its own scripts only, connects to its own origin only, and cannot be framed. Results of tools have images as `data:` URLs.
- * Trusted types keep scripts from turning text into code or markup.
- */
+/** Results of tools have images as `data:` URLs. Trusted types keep scripts from turning text into code or markup. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -52,7 +48,7 @@ const SECURITY_HEADERS = {
   "X-Frame-Options": "DENY",
 };
 
-/** Reads all files, which are few and small. Responses share the bytes, so those that are not read take no more memory. */
+/** All files are few and small. Responses share the bytes, so those that are not read take no more memory. */
 function readFiles(): ReadonlyMap<string, { readonly compressed: Buffer; readonly plain: Buffer }> {
   const names = readdirSync(FOLDER).filter((name) => name.endsWith(SUFFIX));
   return new Map(
@@ -63,7 +59,6 @@ function readFiles(): ReadonlyMap<string, { readonly compressed: Buffer; readonl
   );
 }
 
-/** Creates the routes of the page's files, which are read at the first request. */
 function createFileRoutes(context: Context): Readonly<Record<"page" | "pageFile", Route>> {
   let files: ReturnType<typeof readFiles> | undefined;
   const send = (request: IncomingMessage, response: ServerResponse, name: string, cacheControl: string): void => {
@@ -100,7 +95,7 @@ function createFileRoutes(context: Context): Readonly<Record<"page" | "pageFile"
   };
 }
 
-/** @returns undefined if the MCP endpoint has another address than the page. */
+/** @returns undefined if the endpoint has another address than the page. */
 function endpointPath({ config }: Context): string | undefined {
   return config.adminAddr === undefined ? config.path : undefined;
 }
@@ -117,13 +112,12 @@ function pageState(context: Context, status: Status): PageState {
   };
 }
 
-/** Each open page costs one serialisation per second. A further one replaces the oldest. */
+/** Each costs one serialisation per second. A further one replaces the oldest. */
 const MAX_STREAMS = 8;
 const UPDATE_INTERVAL_MS = 1000;
 /** The stream is for `fetch` only. */
 const HEADERS = { "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY" };
 
-/** An open page, and the part of the history that it has received. */
 interface PageStream {
   readonly response: ServerResponse;
   readonly connection: SseConnection;
@@ -135,7 +129,6 @@ interface PageStream {
   generations: readonly PageGeneration[] | undefined;
 }
 
-/** The page: its files, and the event streams of open pages. Each gets the state and the new history every second. */
 export class Page {
   readonly routes: Readonly<Record<"page" | "pageEvents" | "pageFile", Route>>;
   readonly #context: Context;
@@ -183,7 +176,6 @@ export class Page {
     for (const { connection, principal } of this.#open) if (principal === owner) connection.cutOff();
   }
 
-  /** Sends the last updates, ends all streams, and rejects new ones. */
   close(): void {
     this.#isClosed = true;
     // The sidecar must stop even after a defect.
@@ -196,14 +188,15 @@ export class Page {
     for (const stream of this.#open) this.#send(stream, state);
   }
 
-  /** Sends the new history, unless the last update is still unread. The next update then has what is still kept. */
+  /** Unless the last update is still unread: the next one then has what is still kept. */
   #send(stream: PageStream, state: PageState): void {
     if (stream.generations !== undefined && stream.response.writableLength > 0) return;
-    const { requests, generations, log, currentSecond } = this.#activity;
+    const { requests: history, generations, log, currentSecond } = this.#activity;
+    const { requests } = history;
     const update: PageUpdate = {
       state,
       seconds: this.#activity.secondsBetween(stream.nextSecond, currentSecond),
-      requests: requests.after(stream.requestCount),
+      requests: requests.after(stream.requestCount).map(pageRequest),
       logLines: log.after(stream.logLineCount),
       generations: generations === stream.generations ? undefined : generations,
     };
@@ -215,7 +208,7 @@ export class Page {
   }
 }
 
-/** Sends the last event, and ends the stream. A client that has not read the one before may never do so. */
+/** A client that has not read the event before may never do so. */
 function end({ response, connection }: PageStream, sendLast: () => void): void {
   const isUnread = response.writableLength > 0;
   sendLast();

@@ -17,9 +17,9 @@ import { allowHeader, ROUTES } from "../routes.ts";
 import type { HeldRequest } from "../server/calls.ts";
 import { sessionNotFound, shuttingDown } from "../server/failures.ts";
 import { checkModernRequest } from "../server/request-check.ts";
-import type { KnownSession, SessionOpener } from "../server/session-opener.ts";
+import type { SessionOpener } from "../server/session-opener.ts";
+import { type KnownSession, Session } from "../session/session.ts";
 import type { StatelessRequests } from "../server/stateless-requests.ts";
-import { Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
 import { ArrivingPosts, type MessageReceiver, Post } from "./body.ts";
 import { openGetStream, SseConnections } from "./event-streams.ts";
@@ -32,14 +32,12 @@ const ALLOW_WITHOUT_SESSION = { Allow: allowHeader({ methods: methods.filter((me
 
 const METHOD = new Shape({ method: {} });
 
-/** True if the beginning of a body is that of `initialize`. */
 function isInitialize(beginning: Buffer): boolean {
   const scanner = new JsonScanner(beginning.toString("utf8"), METHOD);
   scanner.advance();
   return scanner.outline.stringAt(METHOD.slotOf("method")) === "initialize";
 }
 
-/** Returns the error for a GET without a session. */
 function noStream({ headers }: IncomingMessage): SidecarError {
   // A person has opened the URL in a browser. Only pages accept HTML.
   if (headers.accept?.includes("text/html") === true) {
@@ -52,11 +50,8 @@ function noStream({ headers }: IncomingMessage): SidecarError {
 }
 
 /**
- * The MCP endpoint: POST, GET and DELETE of Streamable HTTP (MCP 2025-11-25, basic/transports), and POST without a session (MCP 2026-07-28,
- * basic/transports). Each POST has one message of a client, or a batch.
- *
- * Requests name their session in `Mcp-Session-Id`. A session that another principal has opened is not found, and the request does not count as
- * its use.
+ * POST, GET and DELETE of Streamable HTTP (MCP 2025-11-25, basic/transports), and POST without a session (MCP 2026-07-28, basic/transports).
+ * A session that another principal has opened is not found, and the request does not count as its use.
  */
 export class McpEndpoint implements MessageReceiver {
   readonly connections: SseConnections;
@@ -66,7 +61,6 @@ export class McpEndpoint implements MessageReceiver {
   readonly #sessions: SessionStore;
   readonly #stateless: StatelessRequests | undefined;
 
-  /** @param stateless undefined if requests without a session are not served. */
   constructor(context: Context, opener: SessionOpener, sessions: SessionStore, stateless: StatelessRequests | undefined) {
     this.#context = context;
     [this.#opener, this.#sessions, this.#stateless] = [opener, sessions, stateless];
@@ -140,7 +134,7 @@ export class McpEndpoint implements MessageReceiver {
     post.response.writeHead(204).end();
   }
 
-  /** Returns the session that a request names, and begins its use. It may be one of another replica. */
+  /** Also begins the use of the session. It may be one of another replica. */
   #look(post: Post): Session | KnownSession | SidecarError {
     const { version, principal, sessionId: id, session: atArrival } = post;
     if (id === undefined) return new SidecarError("SESSION_REQUIRED", "The Mcp-Session-Id header is missing; call initialize first.");
@@ -155,7 +149,7 @@ export class McpEndpoint implements MessageReceiver {
     });
   }
 
-  /** Takes up a session of another replica, or one that moves to another server, unless the client disconnects before. */
+  /** Unless the client disconnects before. */
   #takeUp(post: Post, messages: Message[], known: Session | KnownSession, onTaken: (session: Session | SidecarError) => void): void {
     const { acceptedAtMs } = post;
     const held: HeldRequest["reply"] = { acceptedAtMs, onDisconnect: undefined };
@@ -166,7 +160,6 @@ export class McpEndpoint implements MessageReceiver {
     });
   }
 
-  /** Handles the messages of a POST whose session is found, or cannot be. */
   #onFound(post: Post, messages: Message | Message[], session: Session | SidecarError): void {
     if (Array.isArray(messages)) {
       if (session instanceof SidecarError && session.code !== "SESSION_REQUIRED") sendError(post.response, session);
@@ -255,12 +248,12 @@ function invalidRequest(problem: string): SidecarError {
   return new SidecarError("INVALID_REQUEST", `${problem}. Send one request.`);
 }
 
-/** Passes a notification, or a response to a server request, to the lane of its session. @returns an error if it is not accepted. */
+/** @returns an error if it is not accepted. */
 export function forwardOneWay(session: Session, message: NotificationMessage | ResponseMessage): SidecarError | undefined {
   return message.kind === "notification" ? session.lane.notify(session, message) : session.lane.answer(session, message);
 }
 
-/** Answers a POST of messages without a response. @param error that of the messages, if they are not accepted. */
+/** @param error that of the messages, if they are not accepted. */
 export function answerOneWay(response: ServerResponse, error: SidecarError | undefined): void {
   if (error === undefined) sendAccepted(response);
   else sendError(response, error);

@@ -1,5 +1,5 @@
 import { copied, shorten } from "../json/text.ts";
-import type { EndedRequest } from "../observe/record.ts";
+import { type EndedRequest, newSecond, RecentItems, RequestHistory } from "../observe/record.ts";
 import type { UpstreamObserver } from "../process/port.ts";
 import type { Context } from "../context.ts";
 import { describeExit } from "./health.ts";
@@ -9,38 +9,9 @@ import { HISTORY_LIMITS, type PageGeneration, type PageRequest, type PageSecond 
 const MAX_LINE_LENGTH = 16 * 1024;
 const MAX_LENGTH = 256 * 1024;
 
-/** The last items of a series. */
-class RecentItems<Item> {
-  /** The number of all items so far. */
-  count = 0;
-  readonly #maxCount: number;
-  readonly #items: Item[] = [];
-  /** The length of those that are texts. */
-  #length = 0;
-
-  constructor(maxCount: number) {
-    this.#maxCount = maxCount;
-  }
-
-  add(item: Item): void {
-    this.#items.push(item);
-    if (typeof item === "string") this.#length += item.length;
-    this.count++;
-    while (this.#items.length > this.#maxCount || this.#length > MAX_LENGTH) {
-      const oldest = this.#items.shift();
-      if (typeof oldest === "string") this.#length -= oldest.length;
-    }
-  }
-
-  /** Returns the items after the first `seenCount` ones, as far as they are kept, oldest first. */
-  after(seenCount: number): readonly Item[] {
-    return this.#items.slice(Math.max(0, this.#items.length - (this.count - seenCount)));
-  }
-}
-
 export class RecentLog extends RecentItems<string> {
   constructor() {
-    super(HISTORY_LIMITS.logLines);
+    super(HISTORY_LIMITS.logLines, MAX_LENGTH);
   }
 
   /** @param line with secrets masked. */
@@ -49,59 +20,34 @@ export class RecentLog extends RecentItems<string> {
   }
 }
 
-/** The history for the page, at most 1.5 MB. Recording begins at the start, because people open the page after a failure. */
+/** At most 1.5 MB. Recording begins at the start, because people open the page after a failure. */
 export class RecentActivity {
-  readonly requests = new RecentItems<PageRequest>(HISTORY_LIMITS.requests);
-  /** The last generations of all lanes, oldest first. Another array after each change. */
+  readonly requests = new RequestHistory(HISTORY_LIMITS.requests, HISTORY_LIMITS.seconds);
+  /** Of all lanes, oldest first. Another array after each change. */
   generations: readonly PageGeneration[] = [];
   readonly log: RecentLog;
   readonly #nowMs: () => number;
   readonly #firstSecond: number;
-  /** Those with requests, oldest first. */
-  readonly #seconds: PageSecond[] = [];
 
   constructor({ records, nowMs }: Context, log: RecentLog) {
     [this.log, this.#nowMs] = [log, nowMs];
     this.#firstSecond = this.currentSecond;
-    records.onEnded = (request) => this.#onEnded(request);
+    records.history = this.requests;
   }
 
-  /** The current second, in seconds since the epoch. */
+  /** Since the epoch. */
   get currentSecond(): number {
     return Math.floor(epochMs(this.#nowMs()) / 1000);
   }
 
-  /** Returns the seconds from `first` to right before `end`, as far as they are kept, oldest first. Both are since the epoch. */
+  /** Those from `first` to right before `end`, as far as they are kept, oldest first. */
   secondsBetween(first: number, end: number): PageSecond[] {
     const start = Math.max(first, this.#firstSecond, end - HISTORY_LIMITS.seconds);
     const passed = Array.from({ length: Math.max(0, end - start) }, (_, index) => start + index);
-    return passed.map((number) => this.#seconds.find((each) => each.number === number) ?? newSecond(number));
+    return passed.map((number) => this.requests.seconds.find((each) => each.number === number) ?? newSecond(number));
   }
 
-  #onEnded({ method, tool, acceptedAtMs, endedAtMs, ending }: EndedRequest): void {
-    const at = epochMs(endedAtMs);
-    const durationMs = acceptedAtMs === undefined ? null : endedAtMs - acceptedAtMs;
-    this.requests.add({ at, method: method === undefined ? null : shorten(method), tool: tool ? shorten(tool) : null, durationMs, ending });
-    const number = Math.floor(at / 1000);
-    let second = this.#seconds.at(-1);
-    if (second?.number !== number) {
-      this.#seconds.push((second = newSecond(number)));
-      while ((this.#seconds[0]?.number ?? number) < number - HISTORY_LIMITS.seconds) this.#seconds.shift();
-    }
-    second.requests++;
-    if (ending !== "results" && ending !== "dismissed" && ending !== "unread") second.errors++;
-    if (durationMs === null) return;
-    second.timed++;
-    second.totalMs += durationMs;
-    second.longestMs = Math.max(second.longestMs, durationMs);
-  }
-
-  /**
-   * Returns an observer of a lane's server.
-   *
-   * @param lane its name in the log.
-   * @param isProbe true for a process that shows if the server supports its handshake. An exit before the handshake is not a failure, and is not kept.
-   */
+  /** @param isProbe true for a process that shows if the server supports its handshake. An exit before that is no failure, and is not kept. */
   readonly observeLane = (lane: string, isProbe: boolean): UpstreamObserver => {
     let current: PageGeneration = { lane, number: 0, startedAt: 0, readyAt: null, exit: null };
     let wasReady = false;
@@ -129,8 +75,14 @@ export class RecentActivity {
   };
 }
 
-function newSecond(number: number): PageSecond {
-  return { number, requests: 0, errors: 0, timed: 0, totalMs: 0, longestMs: 0 };
+export function pageRequest({ method, tool, acceptedAtMs, endedAtMs, ending }: EndedRequest): PageRequest {
+  return {
+    at: epochMs(endedAtMs),
+    method: method === undefined ? null : shorten(method),
+    tool: tool === undefined ? null : shorten(tool),
+    durationMs: acceptedAtMs === undefined ? null : endedAtMs - acceptedAtMs,
+    ending,
+  };
 }
 
 /** @param atMs as `performance.now`, which is never set back. */

@@ -11,18 +11,16 @@ import type { Post } from "./body.ts";
 import { openRequestStream, type OpenStream, type SseConnections } from "./event-streams.ts";
 import { errorBody, errorHeaders, errorStatus, modernStatus, sendAccepted, sendJson, sendJsonArray } from "./response.ts";
 
-/** A response of a batch up to this length is always kept: the error in its place would need the same. In UTF-16 units. */
+/** A shorter response of a batch is always kept: the error in its place would need the same. In UTF-16 units. */
 const SMALL_LENGTH = 4096;
 /** A kept text is copied into bytes when it is sent. */
 const COPIES = 2;
 
 /**
- * The response of one POST, which has one request, or the requests of a batch (revision 2025-03-26), each with its own reply. It is a JSON body,
- * unless a message precedes it or it takes long. Then it becomes a stream, if the client accepts one. The responses of a batch are sent as one
- * array, or as one event each. Until then they count as unread output of the client.
+ * The response of one POST, with one request or the requests of a batch (revision 2025-03-26). It is a JSON body, unless a message precedes it or
+ * it takes long: then it is a stream, if the client accepts one. The responses of a batch count as unread output until the last one.
  */
 export class PostResponse implements ReplyTarget {
-  /** Headers for a response in JSON. */
   headers: Readonly<Record<string, string>> | undefined;
   readonly #connections: SseConnections;
   readonly #post: Post;
@@ -31,14 +29,12 @@ export class PostResponse implements ReplyTarget {
   readonly #memory: MemoryAccount;
   readonly #session: Session | undefined;
   readonly #acceptsStream: boolean;
-  /** Those that have not finished. */
   readonly #replies = new Set<Reply>();
-  /** The responses of a batch that wait for the last one; undefined for one request. */
+  /** Those that wait for the last one of a batch; undefined for one request. */
   #responses: string[] | undefined;
   #kept: Reservation | undefined;
   #open: OpenStream | undefined;
 
-  /** @param session undefined without one, and before it is opened. */
   constructor(connections: SseConnections, post: Post, era: ServerEra, acceptsStream: boolean, session?: Session) {
     [this.#connections, this.#post, this.#response, this.#era] = [connections, post, post.response, era];
     [this.#acceptsStream, this.#session] = [acceptsStream, session];
@@ -46,15 +42,14 @@ export class PostResponse implements ReplyTarget {
     post.onClosed = this.#onClose;
   }
 
-  /** Returns the reply of the only request. */
   openReply(request: RequestMessage): Reply {
     const reply = new Reply(this.#connections.context, request.idText, this.#post.acceptedAtMs, this);
-    reply.record = new RequestRecord(request, this.#post, this.#session);
+    reply.record = new RequestRecord(request, this.#post.holder, this.#post.acceptedAtMs, this.#session);
     this.#replies.add(reply);
     return reply;
   }
 
-  /** Returns the reply of one of several requests. Must be called for all of them before the first one is forwarded. */
+  /** For one of several requests. Must be called for all of them before the first one is forwarded. */
   openPart(request: RequestMessage): Reply {
     const reply = this.openReply(request);
     if (reply.record !== undefined) reply.record.httpStatus = 200;
@@ -105,7 +100,7 @@ export class PostResponse implements ReplyTarget {
     return body;
   }
 
-  /** Keeps a response of a batch. @returns the text to emit or to record: the response, or the error in its place if there is no room. */
+  /** @returns the text to emit or to record: the response, or the error in its place if there is no room. */
   #keep(body: string, reply: Reply): string {
     const bytes = textMemoryBytes(body) * COPIES;
     this.#kept ??= this.#memory.hold("unread", 0);
@@ -126,7 +121,7 @@ export class PostResponse implements ReplyTarget {
     return kept;
   }
 
-  /** The replies end, unless the client can reconnect for their responses. */
+  /** Not if the client can reconnect for the responses. */
   readonly #onClose = (): void => {
     if (this.#replies.size === 0) return;
     try {

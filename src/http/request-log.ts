@@ -5,27 +5,24 @@ import { ERROR_CATALOG, JsonRpcErrorCode } from "../mcp/errors.ts";
 import { type RejectedRequest, type RequestEnding, type RequestRecord, rounded } from "../observe/record.ts";
 import { RateLimit, Timer } from "../timers.ts";
 
-/** The lines of each kind per minute, and at once. A flood of one kind does not suppress the others. */
+/** Per minute, and at once. A flood of one kind does not suppress the others. */
 const LINES_PER_MINUTE = {
-  /** Requests without a valid token. Anybody who reaches the port can cause them. */
+  /** Anybody who reaches the port can cause them. */
   unauthorized: 60,
-  /** Other requests that were rejected before they had a reply, though the server and the sidecar are well. */
+  /** Rejected before they had a reply, though the server and the sidecar are well. */
   rejected: 60,
-  /** Requests that the server or the sidecar has failed. */
+  /** By the server or the sidecar. */
   failed: 300,
-  /** Other errors. */
   errors: 300,
-  /** All other requests. */
   ended: 6000,
 } as const;
 
-/** The time from the first suppressed line to the report. */
+/** From the first suppressed line. */
 const REPORT_AFTER_MS = 10_000;
 const MAX_REASON_LENGTH = 200;
 /** Of a SHA-256 in hexadecimal. */
 const SESSION_HASH_LENGTH = 12;
 
-/** The log of requests: a line for each one that ends, or for each error, without arguments and results. */
 export class RequestLog {
   readonly #context: Context;
   readonly #limits = new Map<string, RateLimit>(Object.entries(LINES_PER_MINUTE).map(([kind, lines]) => [kind, new RateLimit(lines)]));
@@ -42,7 +39,6 @@ export class RequestLog {
     records.onRejected = (request) => this.#logRejected(request);
   }
 
-  /** Reports the lines that were suppressed since the last report. */
   close(): void {
     this.#report.clear();
     this.#reportSuppressed();
@@ -82,7 +78,7 @@ export class RequestLog {
     else log.info(fields, "request rejected");
   }
 
-  /** True if a line of this kind may be logged now. Otherwise, it is counted. */
+  /** Otherwise, the line is counted. */
   #allows(kind: keyof typeof LINES_PER_MINUTE, nowMs: number): boolean {
     if (this.#limits.get(kind)?.take(nowMs) === undefined) return true;
     if (this.#suppressed++ === 0) this.#report.set(nowMs + REPORT_AFTER_MS);

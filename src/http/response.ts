@@ -7,21 +7,20 @@ import { readValue } from "../json/value.ts";
 import type { ClientMessageProblem } from "../mcp/client-message.ts";
 import { ERROR_CATALOG, type ErrorEntry, JsonRpcErrorCode, SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
 import { isModernVersion } from "../mcp/message.ts";
-import type { MemoryHolder } from "../memory.ts";
 import { MAX_ERROR_LENGTH, type RejectedRequest } from "../observe/record.ts";
 import type { ServerEra } from "../process/port.ts";
 import { internalError } from "../server/failures.ts";
 import type { Principal } from "../session/session.ts";
 import type { AuthTokens } from "./auth-tokens.ts";
 
-/** A request whose `url` is a path with a query. `originalUrl` is the whole target if it was in the absolute form, as with Express. */
+/** `originalUrl` is the whole target if it was in the absolute form, as with Express. */
 export type RoutedRequest = IncomingMessage & { originalUrl?: string };
 
-/** A handler that answers every request. @param principal that of the request's token; undefined if no token is configured or needed. */
+/** @param principal undefined if no token is configured or needed. */
 export type Route = (request: IncomingMessage, response: ServerResponse, principal: Principal | undefined) => void;
 
-/** Returns the holder of the memory that a request needs: its principal, or else the address of its peer. */
-export function holderOf({ socket }: IncomingMessage, principal: Principal | undefined): MemoryHolder {
+/** @returns the principal, or else the address of the peer. */
+export function holderOf({ socket }: IncomingMessage, principal: Principal | undefined): Principal | string {
   return principal ?? socket.remoteAddress ?? "unknown";
 }
 
@@ -31,10 +30,9 @@ const USUAL_ACCEPT = "application/json, text/event-stream";
 
 const EVENT_STREAM_TYPE = "text/event-stream";
 
-/** JSON with and without a charset. JSON does not define the parameter, but some clients send it. */
+/** JSON does not define the charset, but some clients send it. */
 const OFFERED_TYPES = [USUAL_CONTENT_TYPE, `${USUAL_CONTENT_TYPE}; charset=utf-8`];
 
-/** True if the headers declare uncompressed JSON in UTF-8. */
 export function hasJsonBody(request: IncomingMessage): boolean {
   const { "content-type": contentType, "content-encoding": encoding } = request.headers;
   if (encoding !== undefined && encoding.toLowerCase() !== "identity") return false;
@@ -48,11 +46,10 @@ export function hasJsonBody(request: IncomingMessage): boolean {
   }
 }
 
-/** The media types that the client of a POST accepts. */
 export interface Accepted {
-  /** True also without an `Accept` header: then it accepts everything. */
+  /** True also without an `Accept` header. */
   readonly json: boolean;
-  /** True if `Accept` names event streams. A wildcard is not enough, because its sender may expect plain JSON. */
+  /** A wildcard is not enough, because its sender may expect plain JSON. */
   readonly events: boolean;
 }
 
@@ -76,7 +73,7 @@ export function acceptsGzip(request: IncomingMessage): boolean {
   return accepts(request).encodings(["gzip", "identity"]) === "gzip";
 }
 
-/** True if `Accept` permits event streams, also by a wildcard. For a response that can only be a stream. */
+/** Also by a wildcard: the response can only be a stream. */
 export function permitsEventStream(request: IncomingMessage): boolean {
   return request.headers.accept === USUAL_ACCEPT || accepts(request).type(EVENT_STREAM_TYPE) !== false;
 }
@@ -84,7 +81,7 @@ export function permitsEventStream(request: IncomingMessage): boolean {
 const { MethodNotFound, HeaderMismatch, MissingCapability, UnsupportedVersion, ServerError, SessionOrTimeout, InternalError } =
   JsonRpcErrorCode;
 
-/** The HTTP statuses of errors (MCP 2026-07-28, basic/transports). All others of a server have 200. */
+/** MCP 2026-07-28, basic/transports. All other errors of a server have 200. */
 const MODERN_STATUSES: ReadonlyMap<unknown, number> = new Map([
   [MethodNotFound, 404],
   [HeaderMismatch, 400],
@@ -92,28 +89,20 @@ const MODERN_STATUSES: ReadonlyMap<unknown, number> = new Map([
   [UnsupportedVersion, 400],
 ]);
 
-/**
- * Returns the HTTP status of an error: 200 if the request was sent, because proxies and clients may retry after an HTTP error.
- *
- * @param era that of the client: "legacy" up to revision 2025-11-25. The eras have their own statuses and codes.
- */
+/** 200 if the request was sent, because proxies and clients may retry after an HTTP error. The eras have their own statuses. */
 export function errorStatus({ code, details }: SidecarError, era: ServerEra = "legacy"): number {
   const { httpStatus, jsonRpcCode }: ErrorEntry = ERROR_CATALOG[code];
   const ofModern = era === "modern" ? MODERN_STATUSES.get(jsonRpcCode) : undefined;
   return ofModern ?? (details.sent ? 200 : httpStatus);
 }
 
-/** Returns the HTTP status of a server's response to a modern client. */
 export function modernStatus(body: string): number {
   if (body.length > MAX_ERROR_LENGTH || !body.includes('"error"')) return 200;
   const code = findPath(body, 0, ["error", "code"]);
   return (code && MODERN_STATUSES.get(readValue(body, code))) ?? 200;
 }
 
-/**
- * Returns a JSON-RPC error response. If the id of the request is unknown, it has no id, because `null` violates the MCP schema.
- * UNAUTHORIZED has `null`, because Python clients otherwise do not show the message.
- */
+/** Without a known id, the response has none: `null` violates the MCP schema. UNAUTHORIZED has it, else Python clients do not show the message. */
 export function errorBody({ code, message, data }: SidecarError, idText: string | undefined, era: ServerEra = "legacy"): string {
   const { jsonRpcCode, modernCode }: ErrorEntry = ERROR_CATALOG[code];
   // Revision 2026-07-28 reserves the codes from -32000 to -32019 for those of earlier revisions (basic, error codes).
@@ -123,23 +112,17 @@ export function errorBody({ code, message, data }: SidecarError, idText: string 
   return `{"jsonrpc":"2.0",${id === undefined ? "" : `"id":${id},`}"error":${JSON.stringify({ code: wireCode, message, data })}}`;
 }
 
-/** Returns the headers of an error, besides those of its JSON body. */
 export function errorHeaders({ details: { retryAfterSeconds } }: SidecarError): Readonly<Record<string, string>> {
   return retryAfterSeconds === undefined ? {} : { "Retry-After": String(retryAfterSeconds) };
 }
 
-/** Rejections until their responses close. They are noted here because the functions that reject know no record. A closed socket has no address. */
+/** Until their responses close. The functions that reject know no record, and a closed socket has no address. */
 const REJECTIONS = new WeakMap<
   ServerResponse,
   { readonly code: SidecarErrorCode; readonly reason: string | undefined; readonly address: string | undefined }
 >();
 
-/** Notes the error of a response to a request without a reply. @param reason undefined if the error may quote the body or the URL. */
-export function noteRejection(response: ServerResponse, { code }: SidecarError, reason?: string): void {
-  REJECTIONS.set(response, { code, reason, address: response.req.socket.remoteAddress });
-}
-
-/** Returns the rejection of a response that is closed; undefined if its request was not rejected. */
+/** @returns undefined if the request was not rejected. */
 export function rejectionOf(response: ServerResponse, tokens: AuthTokens | undefined): RejectedRequest | undefined {
   const rejection = REJECTIONS.get(response);
   if (rejection === undefined) return undefined;
@@ -155,10 +138,10 @@ export function rejectionOf(response: ServerResponse, tokens: AuthTokens | undef
   };
 }
 
-/** A longer body is encoded once, into bytes that the socket takes as they are. A text would be copied again. In UTF-16 units. */
+/** A longer body is encoded once, into bytes that the socket takes as they are. In UTF-16 units. */
 const LONG_BODY_LENGTH = 64 * 1024;
 
-/** Sends a JSON body and ends the response. Does nothing if the client has disconnected or the response has begun. */
+/** Does nothing if the client has disconnected or the response has begun. */
 export function sendJson(response: ServerResponse, httpStatus: number, body: string, headers?: Readonly<Record<string, string>>): void {
   if (response.headersSent || response.destroyed) return;
   const content = body.length > LONG_BODY_LENGTH ? Buffer.from(body) : body;
@@ -166,7 +149,7 @@ export function sendJson(response: ServerResponse, httpStatus: number, body: str
   response.end(content);
 }
 
-/** Sends JSON texts as one array. They are not joined, because the array may be longer than the longest possible text. */
+/** The texts are not joined: the array may be longer than the longest text of V8. */
 export function sendJsonArray(response: ServerResponse, bodies: readonly string[]): void {
   if (response.headersSent || response.destroyed) return;
   const parts = bodies.map((body, index) => Buffer.from(`${index === 0 ? "[" : ","}${body}`));
@@ -190,7 +173,7 @@ export function sendError(
   sendRejection(response, error, errorBody(error, idText), headers);
 }
 
-/** Sends an error to a request without a reply. @param reason undefined if the error may quote the body or the URL. */
+/** @param reason undefined if the error may quote the body or the URL. */
 export function sendRejection(
   response: ServerResponse,
   error: SidecarError,
@@ -198,47 +181,39 @@ export function sendRejection(
   headers?: Readonly<Record<string, string>>,
   reason?: string,
 ): void {
-  noteRejection(response, error, reason);
+  REJECTIONS.set(response, { code: error.code, reason, address: response.req.socket.remoteAddress });
   sendJson(response, errorStatus(error), body, { ...errorHeaders(error), ...headers });
 }
 
-/**
- * Ends a response after a defect: with an error, or by closing the connection if the response has begun.
- *
- * @param sent true if the request may have reached the server.
- */
+/** Closes the connection if the response has begun. @param sent true if the request may have reached the server. */
 export function sendDefect(response: ServerResponse, sent: boolean): void {
   if (response.headersSent) response.destroy();
   else sendError(response, internalError(sent));
 }
 
-/** Rejects a body that is not a valid message. */
 export function sendProblem(response: ServerResponse, { code, reason, idText }: ClientMessageProblem): void {
   sendError(response, new SidecarError(code, `${reason.charAt(0).toUpperCase()}${reason.slice(1)}.`), idText);
 }
 
-/** Indexes of the parser's callbacks, which it calls with each chunk of a body and at the end of a message. */
+/** Of the parser's callbacks for each chunk of a body, and for the end of a message. */
 const ON_BODY = 3;
 const ON_MESSAGE_COMPLETE = 4;
 
-/** Node's HTTP parser of a connection. It is not documented: without it, the functions here have no effect. */
+/** Not documented: without it, the functions here have no effect. */
 interface NodeParser {
   onIncoming?: () => number;
   [ON_BODY]?: ((...values: readonly unknown[]) => unknown) | undefined;
   [ON_MESSAGE_COMPLETE]?: (...values: readonly unknown[]) => unknown;
 }
 
-/**
- * Makes the parser stop within the data that it has received. Otherwise, it would pass on all requests of up to 64 KiB: neither a pause nor
- * the end of the socket has an effect before, so that each further request costs its parsing.
- */
+/** Otherwise, the parser passes on all requests of up to 64 KiB that it has received: neither a pause nor the end of the socket has an effect before. */
 export function stopParser(socket: Socket): void {
   const parser = parserOf(socket);
   // Any result but 0, 1 and 2 is an error of the request to the parser.
   if (typeof parser?.onIncoming === "function") parser.onIncoming = () => -1;
 }
 
-/** Makes the parser drop the rest of a body. Otherwise, it calls JavaScript with each chunk, of which ten thousand may arrive at once. */
+/** Otherwise, the parser calls JavaScript with each chunk of the rest, of which ten thousand may arrive at once. */
 function skipBody(socket: Socket): void {
   const parser = parserOf(socket);
   const { [ON_BODY]: onBody, [ON_MESSAGE_COMPLETE]: onComplete } = parser ?? {};
@@ -260,13 +235,10 @@ function parserOf(socket: Socket): NodeParser | undefined {
   return (socket as { readonly parser?: NodeParser | null }).parser ?? undefined;
 }
 
-/** Time for a client to finish its request, and to read the response, before the connection of a rejected request is closed. */
+/** For the client to finish its request and to read the response, before the connection is closed. */
 export const LINGER_MS = 2000;
 
-/**
- * Rejects a request whose body may not have arrived completely. The error must not quote the body, because its message is logged. Only the
- * header shows the revision of its client.
- */
+/** The body may not have arrived completely. The error is logged, so it must not quote the body. Only the header shows the revision. */
 export function reject(
   request: IncomingMessage,
   response: ServerResponse,
@@ -278,11 +250,7 @@ export function reject(
   discardBody(request, response);
 }
 
-/**
- * Reads and discards the rest of a request that is already answered. Otherwise, the client would never see the response.
- *
- * @param response given if it may have to wait for those before it on the connection.
- */
+/** Otherwise, the client would never see the response. @param response given if it may have to wait for those before it on the connection. */
 export function discardBody(request: IncomingMessage, response?: ServerResponse): void {
   const { "content-length": length, "transfer-encoding": coding } = request.headers;
   if (request.complete || (length === undefined && coding === undefined)) return;

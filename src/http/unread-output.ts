@@ -5,11 +5,7 @@ import { lastingTime, type MemoryAccount, type Reservation } from "../memory.ts"
 import { logLimiter } from "../observe/log.ts";
 import { Timer } from "../timers.ts";
 
-/**
- * Creates a function that counts and logs the connections that are closed because their clients do not read.
- *
- * @returns a function that gets the unread text of a connection, in UTF-16 units.
- */
+/** Counts and logs the connections of clients that do not read. @returns a function that gets the length of the unread text. */
 export function countCutOffs({ counters, log, nowMs }: Context, reason: string): (unreadLength: number) => void {
   const mayLog = logLimiter(nowMs);
   return (unreadLength) => {
@@ -18,32 +14,31 @@ export function countCutOffs({ counters, log, nowMs }: Context, reason: string):
   };
 }
 
-/** Unread text up to which the current response of a connection is not counted. In UTF-16 units, as Node counts the text that waits in a socket. */
+/** Up to this, the current response of a connection is not counted. In UTF-16 units, as in a socket of Node. */
 const SMALL_LENGTH = 64 * 1024;
-/** A text that waits in a socket exists twice: as it was written, and in the bytes that are sent. */
+/** As it was written, and in the bytes that are sent. */
 const COPIES = 2;
-/** The time in which a client is expected to read something. */
+/** In which a client is expected to read something. */
 const SLOW_READER_MS = 1000;
-/** The same for a client that has read before. The operating system takes data in steps of up to 2 MB. */
+/** For a client that has read before. The operating system takes up to 2 MB at once. */
 const SLOWER_READER_MS = 5000;
-/** The time in which the operating system fills its own buffers, which is not progress of the client. */
+/** In which the operating system fills its buffers, which is no progress of the client. */
 const FILL_MS = 250;
-/** The interval of looks at the progress of clients, and the shortest one while memory is short. */
+/** Between looks at the progress, and the shortest while memory is short. */
 const LOOK_MS = 500;
 const MIN_LOOK_MS = 20;
 
 interface Unread {
   readonly memory: Reservation;
   readonly sinceMs: number;
-  /** The bytes that the operating system had taken at the last progress, or after it had filled its buffers. */
+  /** At the last progress, or after the operating system had filled its buffers. */
   takenBytes: number | undefined;
-  /** The time of the last progress; undefined before the first. */
+  /** Undefined before the first. */
   progressAtMs: number | undefined;
-  /** The listener for the end of the wait: all text is read, or the connection has closed. */
   readonly onEnd: () => void;
 }
 
-/** Responses that clients have not read yet. Each counts as memory of its client. Slow readers are cut off if memory is short. */
+/** Each counts as memory of its client. Slow readers are cut off if memory is short. */
 export class UnreadOutput {
   readonly #context: Context;
   readonly #onCut: (unreadLength: number) => void;
@@ -71,7 +66,7 @@ export class UnreadOutput {
     else if (length > SMALL_LENGTH || (length > 0 && response.socket === null)) this.#add(response, account, length);
   }
 
-  /** Closes connections of slow clients until this much memory is free: first those without progress for longest. */
+  /** First those without progress for longest. */
   #cutOffSlow(bytes: number): void {
     const nowMs = this.#context.nowMs();
     if (nowMs - this.#lookedAtMs < MIN_LOOK_MS) return;
@@ -81,13 +76,13 @@ export class UnreadOutput {
     );
   }
 
-  /** Closes connections of clients that do read. To be called while the memory is full: for the first second, slow clients may make room. */
+  /** For the first second, slow clients may make room. */
   #cutOffReading(bytes: number): void {
     const nowMs = this.#context.nowMs();
     if (this.#hasBeenFull(nowMs)) this.#cutOff(bytes, nowMs, ({ sinceMs }) => sinceMs + SLOW_READER_MS);
   }
 
-  /** @param dueAtMs returns the time from which on a connection may be closed. The earliest is closed first. */
+  /** The earliest is closed first. @param dueAtMs returns the time from which on a connection may be closed. */
   #cutOff(bytes: number, nowMs: number, dueAtMs: (unread: Unread) => number): void {
     const due = [...this.#unread].filter(([, unread]) => dueAtMs(unread) <= nowMs).sort(([, a], [, b]) => dueAtMs(a) - dueAtMs(b));
     let freeBytes = 0;
@@ -108,7 +103,7 @@ export class UnreadOutput {
     if (nowMs - this.#lookedAtMs >= MIN_LOOK_MS) this.#look(nowMs);
   }
 
-  /** Notes the progress of clients. What they have read counts no more. */
+  /** What clients have read counts no more. */
   #look(nowMs: number): void {
     this.#lookedAtMs = nowMs;
     for (const [response, unread] of this.#unread) {
@@ -144,7 +139,7 @@ export class UnreadOutput {
   }
 }
 
-/** Returns the bytes that the operating system has taken. Only the handle shows them: for Node, a large write is unread until its end. */
+/** Only the handle shows it: for Node, a large write is unread until its end. */
 export function takenBytes(socket: Socket): number {
   const { _handle: handle } = socket as Socket & {
     readonly _handle?: { readonly bytesWritten?: number; readonly writeQueueSize?: number } | null;

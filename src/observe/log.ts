@@ -3,12 +3,10 @@ import { describeError } from "../mcp/errors.ts";
 export const LOG_LEVELS = ["silent", "error", "warn", "info", "debug"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** The requests of clients that are logged. */
 export const REQUEST_LOG_MODES = ["off", "errors", "all"] as const;
 
-/** The fields of a log line besides its message, grouped by subject. docs/operations/logs.md describes them. */
+/** Besides the message. docs/operations/logs.md describes them. */
 export const LOG_FIELDS = [
-  // The server process.
   "lane",
   "childPid",
   "generation",
@@ -22,10 +20,8 @@ export const LOG_FIELDS = [
   "restarts",
   "pauseMs",
   "timeoutMs",
-  // Its stderr.
   "stream",
   "isPartial",
-  // A message.
   "method",
   "requestId",
   "tool",
@@ -36,7 +32,6 @@ export const LOG_FIELDS = [
   "bytes",
   "count",
   "since",
-  // A request of a client.
   "session",
   "principal",
   "revision",
@@ -46,7 +41,6 @@ export const LOG_FIELDS = [
   "serverMs",
   "requestBytes",
   "responseBytes",
-  // The sidecar.
   "address",
   "path",
   "keys",
@@ -55,7 +49,7 @@ export const LOG_FIELDS = [
 
 export type LogFields = Readonly<Partial<Record<(typeof LOG_FIELDS)[number], unknown>>>;
 
-/** The logger for the rest of the program. Its methods take the fields first, then a constant lower-case message. */
+/** The fields come first, then a constant lower-case message. */
 export interface Log {
   debug(fields: LogFields, message: string): void;
   info(fields: LogFields, message: string): void;
@@ -63,7 +57,6 @@ export interface Log {
   error(fields: LogFields, message: string): void;
 }
 
-/** Returns a logger that does this with each line. */
 export function logOf(write: (level: keyof Log, fields: LogFields, message: string) => void): Log {
   const at =
     (level: keyof Log): Log[keyof Log] =>
@@ -72,12 +65,10 @@ export function logOf(write: (level: keyof Log, fields: LogFields, message: stri
   return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
 }
 
-/** Returns a logger that adds fields to each line. */
 export function withFields(log: Log, common: LogFields): Log {
   return logOf((level, fields, message) => log[level]({ ...common, ...fields }, message));
 }
 
-/** Returns a logger that logs every line at the level `debug`. */
 export function atDebug(log: Log): Log {
   return logOf((_level, fields, message) => log.debug(fields, message));
 }
@@ -85,11 +76,7 @@ export function atDebug(log: Log): Log {
 const LINES_PER_PERIOD = 10;
 const PERIOD_MS = 10_000;
 
-/**
- * Limits log lines that a client or server can cause at any rate: only the first ones of each period are allowed.
- *
- * @returns a function to be called once per line. It returns true if the line may be logged.
- */
+/** For lines that a client or server can cause at any rate: the first ones of each period. @returns a function to be called once per line. */
 export function logLimiter(nowMs: () => number, linesPerPeriod = LINES_PER_PERIOD): () => boolean {
   let periodStartMs = Number.NEGATIVE_INFINITY;
   let lines = 0;
@@ -105,7 +92,7 @@ export function logLimiter(nowMs: () => number, linesPerPeriod = LINES_PER_PERIO
 /** In a period, of the lines that end requests: a crash of the server may end as many at once. */
 const LIMITED_LINES_PER_PERIOD = 100;
 
-/** Returns a logger of lines that a client can cause at any rate. The next line after suppressed ones is preceded by their count. */
+/** The next line after suppressed ones is preceded by their count. */
 export function limitedLog(log: Log, nowMs: () => number): Log {
   const mayLog = logLimiter(nowMs, LIMITED_LINES_PER_PERIOD);
   let suppressed = 0;
@@ -120,9 +107,7 @@ export function limitedLog(log: Log, nowMs: () => number): Log {
   });
 }
 
-/**
- * Guards the code that handles events from outside. A defect of the sidecar then fails only the reply of the event, or at worst its lane.
- */
+/** Guards the code that handles events from outside: a defect fails only the reply of its event, or at worst its lane. */
 export class Defects {
   readonly #log: Log;
   readonly #counters: { defects: number };
@@ -132,12 +117,7 @@ export class Defects {
     this.#counters = counters;
   }
 
-  /**
-   * Handles one event. Never throws.
-   *
-   * @param event the name of the event source in the log.
-   * @param recover fails the reply or lane of the event.
-   */
+  /** Never throws. @param event its source, for the log. @param recover fails the reply or lane of the event. */
   guard(event: string, handle: () => void, recover?: () => void): void {
     try {
       handle();
@@ -146,7 +126,7 @@ export class Defects {
     }
   }
 
-  /** Handles an error that the caller has caught. Hot paths use this, because a closure per event would cost too much. Never throws. */
+  /** For an error that is caught: a closure per event would cost too much on hot paths. Never throws. */
   recover(event: string, error: unknown, recover?: () => void): void {
     this.note(event, error);
     if (recover !== undefined) this.guard(event, recover);

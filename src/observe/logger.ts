@@ -4,30 +4,29 @@ import { escapeInvisible, plainText } from "../json/text.ts";
 import { type Log, type LogLevel, logOf } from "./log.ts";
 import type { Redact } from "./redact.ts";
 
-/** The buffer for a log driver that does not read. Further lines are dropped and counted, because nothing may wait for a log driver. */
+/** Further lines are dropped and counted: nothing may wait for a log driver. */
 const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
-/** At the end, the longest time in which nothing of the last lines is read. */
+/** The longest time in which nothing of the last lines is read. */
 const CLOSE_STALL_MS = 2500;
-/** The time that the end of the log has in any case. */
 const MIN_CLOSE_MS = 1000;
 
 /** Each line has `level`, `time`, `pid` (of the sidecar) and `msg`, and some of LOG_FIELDS. */
 export interface Logger extends Log {
-  /** Writes a text that is not a log line to the terminal, in order with the log. */
+  /** For a text that is not a log line, in order with the log. */
   show(text: string): void;
   /**
-   * Writes the buffered lines, right before the process exits. Ends when nothing is read for 2.5 s, and at `endMs` (of `performance.now()`),
-   * but not within a second. A further call can only make the time shorter.
+   * Writes the buffered lines. Ends when nothing is read for 2.5 s, and at `endMs` (of `performance.now()`), but not within a second. A further call
+   * can only make the time shorter.
    *
-   * @returns false if stdout is not read, or too slowly. A write is stuck then, and even `process.exit` would wait for it.
+   * @returns false if a write is stuck: even `process.exit` would wait for it.
    */
   close(endMs?: number): Promise<boolean>;
 }
 
 /**
- * Creates the logger, which writes to stdout: one JSON object a line, or readable lines on a terminal.
+ * One JSON object a line, or readable lines on a terminal.
  *
- * @param redact is applied to the text of each finished line, so that it covers every field.
+ * @param redact is applied to each finished line, so that it covers every field.
  * @param listeners called with each line as JSON, with secrets masked.
  */
 export async function createLogger(
@@ -46,7 +45,6 @@ export async function createLogger(
   destination.on("error", () => {
     isUnwritable = true;
   });
-  // Containers do not need it.
   const prettify = stdout.isTTY === true ? (await import("./prettifier.ts")).createPrettifier(level) : undefined;
   const options = {
     level,
@@ -88,7 +86,6 @@ export async function createLogger(
   };
 }
 
-/** Writes the buffered lines. */
 function startClose(destination: ReturnType<typeof pino.destination>, fd: number, isUnwritable: boolean, isDrainAwaited: boolean) {
   const { promise: closed, resolve } = Promise.withResolvers<boolean>();
   const giveUp = (): void => {

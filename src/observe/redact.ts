@@ -1,30 +1,28 @@
 import { replaceStrings } from "../json/edit.ts";
 import { decodeString, plainText } from "../json/text.ts";
 
-/** Names of variables, flags and headers whose values are most likely secret. */
+/** Of variables, flags and headers. */
 export const CREDENTIAL_NAME = /KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|PRIVATE/i;
 /** Shorter values are not masked, because they could be ordinary words. */
 const MIN_SECRET_LENGTH = 8;
 /** Ends a text that was shortened, in JSON too. */
 const CUT = /…(?="|$)/g;
-/** A longer secret may not be masked if a text is cut within it. In UTF-16 units. */
+/** A longer secret may show if a text is cut within it. In UTF-16 units. */
 export const MAX_SECRET_LENGTH = 4096;
-/** The text in place of a secret. */
 export const MASK = "***";
 
 export type Redact = (text: string) => string;
 
-/** Masks secrets before and after making a text plain, because a secret may contain an escape sequence or be divided by one. */
+/** Twice, because a secret may contain an escape sequence or be divided by one. */
 export function maskedPlainText(text: string, redact: Redact): string {
   return redact(plainText(redact(text)));
 }
 
-/** The texts that must not appear in any output of the sidecar. */
 export class Secrets {
   readonly #texts = new Set<string>();
   #pattern: RegExp | undefined;
 
-  /** Takes the values of all variables whose names look like credentials. */
+  /** Takes the values of variables whose names look like credentials. */
   constructor(environment: Readonly<Record<string, string | undefined>>) {
     this.add(Object.entries(environment).flatMap(([name, value]) => (CREDENTIAL_NAME.test(name) ? [value ?? ""] : [])));
   }
@@ -44,14 +42,14 @@ export class Secrets {
     this.#pattern = patterns.length === 0 ? undefined : new RegExp(patterns.join("|"), "g");
   }
 
-  /** Masks all secrets in a text, including those that are escaped in JSON or in a URL. */
+  /** Also those that are escaped in JSON or in a URL. */
   readonly redact: Redact = (text) => {
     if (this.#pattern === undefined) return text;
     const masked = text.replace(this.#pattern, MASK);
     return masked.includes("…") ? this.#redactCut(masked) : masked;
   };
 
-  /** Masks the beginnings of secrets right before the ends of shortened texts. */
+  /** Shortened texts may end within a secret. */
   #redactCut(text: string): string {
     const parts: string[] = [];
     let start = 0;
@@ -63,7 +61,7 @@ export class Secrets {
     return `${parts.join("")}${text.slice(start)}`;
   }
 
-  /** Returns the length of the longest beginning of a secret at the end of a text; 0 if there is none that is long enough to be masked. */
+  /** Of the longest beginning of a secret at the end of a text. */
   #cutSecretLength(text: string): number {
     let longest = 0;
     for (const secret of this.#texts) {
@@ -75,7 +73,7 @@ export class Secrets {
     return longest;
   }
 
-  /** A replacer for `JSON.stringify` that masks secrets in all strings. */
+  /** For `JSON.stringify`. */
   readonly replacer = (_key: string, value: unknown): unknown => (typeof value === "string" ? this.redact(value) : value);
 
   /** Masks secrets in the strings and names of valid JSON text. */
@@ -89,7 +87,6 @@ export class Secrets {
   };
 }
 
-/** Makes each line of a text safe for a terminal, and masks its secrets. */
 export function maskedPlainLines(text: string, redact: Redact): string {
   return text
     .split("\n")
@@ -97,7 +94,7 @@ export function maskedPlainLines(text: string, redact: Redact): string {
     .join("\n");
 }
 
-/** Returns the forms of a secret: unchanged, escaped once and twice for JSON, for ASCII JSON, and for a URL. */
+/** Unchanged, escaped once and twice for JSON, for ASCII JSON, and for a URL. */
 function spellings(secret: string): string[] {
   const quoted = quote(secret);
   const inAscii = quoted.replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);

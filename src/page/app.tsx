@@ -1,94 +1,99 @@
 import { type JSX, render } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { PageState } from "../http/page-update.ts";
-import { Charts, Numbers } from "./charts.tsx";
 import { type Connection, type PageModel, usePage } from "./connection.ts";
-import { Generations } from "./generations.tsx";
-import { durationText, endpointUrl, timeText } from "./format.ts";
-import { Log, Requests } from "./history.tsx";
-import { Boundary, Fact, MAX_FACT_LENGTH, Section, Text, TextFact } from "./text.tsx";
-import { Tools } from "./tools.tsx";
+import { countText, durationText, endpointUrl } from "./format.ts";
+import { Load, Log, Requests } from "./history.tsx";
+import { Band, Errors, ExitDetails, FourFigures } from "./overview.tsx";
+import type * as ToolsModule from "./tools.tsx";
+import { Boundary, Fact, MAX_FACT_LENGTH, Section, Text } from "./text.tsx";
 
-/** The class of the sign, and the words of each state. */
-const STATES: Readonly<Record<PageState["state"], { readonly tone: string; readonly words: string }>> = {
-  ready: { tone: "good", words: "Ready" },
-  starting: { tone: "wait", words: "Starting" },
-  "backing-off": { tone: "bad", words: "Restarting" },
-  stopping: { tone: "wait", words: "Stopping" },
-  failed: { tone: "bad", words: "Failed" },
+/** The class of the sign, the word of each state, and what it means. */
+const STATES: Readonly<Record<PageState["state"], { readonly tone: string; readonly word: string; readonly means: string }>> = {
+  ready: { tone: "good", word: "Ready", means: "" },
+  starting: { tone: "wait", word: "Starting", means: "The server runs, and has not answered yet." },
+  "backing-off": { tone: "bad", word: "Restarting", means: "The server has ended." },
+  stopping: { tone: "wait", word: "Stopping", means: "The sidecar ends." },
+  failed: { tone: "bad", word: "Failed", means: "The server does not stay up." },
 };
 
 function Header({ connection, state }: { readonly connection: Connection; readonly state: PageState | undefined }): JSX.Element {
-  const { tone, words } = summary(connection, state);
+  const { tone, word, means } = summary(connection, state);
   useEffect(() => {
-    document.title = `${words} – ${location.host}`;
-  }, [words]);
+    document.title = `${word} – ${location.host}`;
+  }, [word]);
+  const exit = connection.kind === "live" && state?.state !== "ready" ? state?.lastExit : undefined;
   return (
     <header>
-      <h1>claw-mcp-stdio {state !== undefined && <small>{state.version}</small>}</h1>
+      <div class="top">
+        <h1>claw-mcp-stdio {state !== undefined && <small>{state.version}</small>}</h1>
+        {state !== undefined && (
+          <nav aria-label="Sections">
+            <a href="#tools-title">Tools</a> <a href="#requests-title">Requests</a> <a href="#log-title">Log</a>{" "}
+            <a href="#load-title">Load</a>
+          </nav>
+        )}
+      </div>
       <p class="state">
         <span class={`sign ${tone}`} aria-hidden="true" />
-        {/* Only the words that change with the state: a counter in it would be read aloud each second. */}
+        {/* Only the word that changes with the state: a counter in it would be read aloud each second. */}
         <strong role="status" id="state">
-          {words}
+          {word}
         </strong>
-        {state !== undefined && <span>{detail(connection, state)}</span>}
+        <span>
+          <Text of={means} /> {connection.kind === "live" && state !== undefined && detail(state)}
+        </span>
       </p>
-      {connection.kind === "lost" && (
-        <p class="note">
-          <Text of={connection.reason} /> {state !== undefined && "Below is the last state that it received."}
-        </p>
+      {exit && (
+        <div class="exit">
+          <p class="error">
+            <Text of={exit.reason} maxLength={MAX_FACT_LENGTH} />
+          </p>
+          <ExitDetails exit={exit} />
+        </div>
       )}
-      {state !== undefined && <ServerFacts state={state} isLive={connection.kind === "live"} />}
-      {state !== undefined && (
-        <nav aria-label="Sections">
-          <a href="#tools-title">Tools</a> <a href="#requests-title">Requests</a> <a href="#log-title">Log</a>{" "}
-          <a href="#numbers-title">Load</a>
-        </nav>
-      )}
+      {state !== undefined && <ServerFacts state={state} />}
     </header>
   );
 }
 
-function ServerFacts({ state, isLive }: { readonly state: PageState; readonly isLive: boolean }): JSX.Element {
-  const exit = isLive && state.state !== "ready" && state.lastExit;
+function ServerFacts({ state: { endpointPath, command, generation, pid } }: { readonly state: PageState }): JSX.Element {
   return (
     <dl class="facts">
-      {state.endpointPath !== null && (
-        <Fact name="MCP endpoint">
-          <code>{endpointUrl(state.endpointPath).href}</code>
-        </Fact>
-      )}
       <Fact name="Command">
         <code>
-          <Text of={state.command.join(" ")} maxLength={MAX_FACT_LENGTH} />
+          <Text of={command.join(" ")} maxLength={MAX_FACT_LENGTH} />
         </code>
       </Fact>
-      {exit && <TextFact name="Reason" of={exit.reason} />}
-      {exit && <TextFact name="Likely cause" of={exit.likelyCause} />}
+      {endpointPath !== null && (
+        <Fact name="MCP endpoint">
+          <code>{endpointUrl(endpointPath).href}</code>
+        </Fact>
+      )}
+      {pid !== null && (
+        <Fact name="Process">
+          pid {pid}, generation {generation}
+        </Fact>
+      )}
     </dl>
   );
 }
 
 function summary(connection: Connection, state: PageState | undefined): (typeof STATES)["ready"] {
-  if (connection.kind === "lost") return { tone: "bad", words: "Not connected" };
-  if (connection.kind === "unauthorized") return { tone: "wait", words: "Token needed" };
-  if (state === undefined) return { tone: "wait", words: "Connecting" };
-  return STATES[state.state];
+  if (connection.kind === "lost") {
+    const means = state === undefined ? connection.reason : `${connection.reason} Below is the last state that it received.`;
+    return { tone: "bad", word: "Not connected", means };
+  }
+  if (connection.kind === "unauthorized") return { tone: "wait", word: "Token needed", means: "" };
+  return state === undefined ? { tone: "wait", word: "Connecting", means: "" } : STATES[state.state];
 }
 
-/** Returns the times and numbers that belong to the state. */
-function detail({ kind }: Connection, state: PageState): string {
-  if (kind !== "live") return "";
-  const parts: string[] = [];
-  if (state.readyAt !== null)
-    parts.push(`since ${timeText(state.readyAt)} (${durationText(Math.max(0, Date.now() - Date.parse(state.readyAt)))})`);
-  if (state.nextRetryAt !== null)
-    parts.push(`next start in ${Math.max(0, Math.ceil((Date.parse(state.nextRetryAt) - Date.now()) / 1000))} s`);
-  if (state.generation > 0) parts.push(`generation ${state.generation}`);
-  if (state.pid !== null) parts.push(`pid ${state.pid}`);
-  if (state.restarts > 0) parts.push(`${state.restarts} restart${state.restarts === 1 ? "" : "s"}`);
-  return parts.join(", ");
+/** Returns since when the server is ready, or when it is started again. */
+function detail({ state, readyAt, nextRetryAt, restarts }: PageState): string {
+  const after = restarts === 0 ? "" : `, after ${countText(restarts, "restart")}`;
+  if (readyAt !== null) return `for ${durationText(Math.max(0, Date.now() - Date.parse(readyAt)))}${after}`;
+  if (nextRetryAt !== null) return `The next start in ${Math.max(0, Math.ceil((Date.parse(nextRetryAt) - Date.now()) / 1000))} s${after}.`;
+  return state === "failed" ? `It is not started again${after}.` : "";
 }
 
 /** The form for the sidecar's token. The browser is not asked to keep it. */
@@ -100,7 +105,7 @@ function TokenForm({ isWrong, onToken }: { readonly isWrong: boolean; readonly o
     if (token !== "") onToken(token);
   };
   return (
-    <Section id="token" title="Authorization">
+    <Section id="authorization" title="Authorization">
       <p>This sidecar needs a token. The page keeps it in memory until you close or reload the page.</p>
       <form class="row" onSubmit={submit}>
         <label for="token">Token</label>
@@ -132,26 +137,44 @@ function App(): JSX.Element {
   );
 }
 
-/** The sections. Those without news are not rendered again with each update. */
 function Sections({ model, token }: { readonly model: PageModel; readonly token: string | undefined }): JSX.Element {
-  const { state, generations, seconds, requests, logLines } = model;
-  const { endpointPath, isIsolated, hasOwnServerForQuestions, generation, readyAt } = state;
-  const isReady = readyAt !== null;
-  const sections = [
-    useMemo(() => <Generations generations={generations} isReady={isReady} />, [generations, isReady]),
-    useMemo(() => <Charts seconds={seconds} />, [seconds]),
-    useMemo(() => <Tools state={state} token={token} />, [endpointPath, isIsolated, hasOwnServerForQuestions, generation, readyAt, token]),
-    useMemo(() => <Requests requests={requests} />, [requests]),
-    useMemo(() => <Log lines={logLines} />, [logLines]),
-    <Numbers state={state} />,
-  ];
   return (
     <>
-      {sections.map((section, index) => (
-        // Their order never changes.
-        <Boundary key={String(index)}>{section}</Boundary>
-      ))}
+      <Boundary>
+        <Band model={model} />
+        <FourFigures model={model} />
+      </Boundary>
+      <div class="two">
+        <Boundary>
+          <ToolSection model={model} token={token} />
+        </Boundary>
+        <Boundary>
+          <Errors model={model} />
+        </Boundary>
+      </div>
+      <Boundary>
+        <Requests requests={model.requests} />
+        <Log lines={model.logLines} />
+        <Load state={model.state} />
+      </Boundary>
     </>
+  );
+}
+
+/** The tools, whose code is loaded after the rest: it has the official client. */
+function ToolSection({ model, token }: { readonly model: PageModel; readonly token: string | undefined }): JSX.Element {
+  const { endpointPath } = model.state;
+  const [loaded, setLoaded] = useState<typeof ToolsModule | "failed">();
+  useEffect(() => {
+    if (endpointPath !== null) import("./tools.tsx").then(setLoaded, () => setLoaded("failed"));
+  }, []);
+  return (
+    <Section id="tools" title="Tools">
+      {endpointPath === null && <p>The MCP endpoint has another address, at which clients list and call the tools.</p>}
+      {/* The sidecar may have been replaced by one of another version. */}
+      {loaded === "failed" && <p class="error">This part of the page cannot be loaded. Reload the page.</p>}
+      {endpointPath !== null && typeof loaded === "object" && <loaded.Tools endpointPath={endpointPath} model={model} token={token} />}
+    </Section>
   );
 }
 

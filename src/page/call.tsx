@@ -1,11 +1,11 @@
 import type { ElicitResult, Progress } from "@modelcontextprotocol/client";
 import type { JSX } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { ArgumentsForm } from "./arguments-form.tsx";
-import { isObject } from "./form-schema.ts";
+import { isObject, type JsonObject } from "./fields.ts";
 import { durationText } from "./format.ts";
 import { Boundary, Button, ErrorText, JsonBlock, Text, TextBlock } from "./text.tsx";
-import type { CallResult, ListedTool, LoadCalls, Question } from "./mcp-calls.ts";
+import type { ListedTool, McpCalls, Question } from "./mcp-calls.ts";
 
 /** Raster images. An SVG can refer to other files, so it is shown as text. */
 const IMAGE_TYPES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"]);
@@ -13,11 +13,11 @@ const BASE64 = /^[\w+/]+={0,2}$/;
 const MAX_PARTS = 100;
 
 /** The result of a call. Only its images are more than text. */
-function ToolResult({ result }: { readonly result: CallResult }): JSX.Element {
-  const { content, structuredContent, isError } = result;
+function ToolResult({ result: { structuredContent, isError, ...rest } }: { readonly result: JsonObject }): JSX.Element {
+  const content: readonly unknown[] = Array.isArray(rest["content"]) ? rest["content"] : [];
   const shown = content.slice(0, MAX_PARTS);
   return (
-    <div class={isError ? "result error" : "result"} role="group" aria-label="Result">
+    <div class={isError === true ? "result error" : "result"} role="group" aria-label="Result">
       {shown.map((part, index) => (
         // The parts of a result never change.
         <ResultPart key={String(index)} part={part} number={index + 1} />
@@ -55,16 +55,16 @@ type Call =
   | { readonly kind: "none" }
   | { readonly kind: "cancelled" }
   | { readonly kind: "running"; readonly progress: Progress | undefined }
-  | { readonly kind: "done"; readonly result: CallResult; readonly durationMs: number }
+  | { readonly kind: "done"; readonly result: JsonObject; readonly durationMs: number }
   | { readonly kind: "failed"; readonly error: unknown; readonly durationMs: number };
 
 /** The last call of a tool. It is cancelled when its panel is closed. */
-function useCall(tool: ListedTool, loadCalls: LoadCalls) {
+function useCall(tool: ListedTool, calls: McpCalls) {
   const [call, setCall] = useState<Call>({ kind: "none" });
   const current = useRef<AbortController>(undefined);
   useEffect(() => () => current.current?.abort(), []);
 
-  const start = (args: unknown, mayAsk: boolean): void => {
+  const start = (args: JsonObject, mayAsk: boolean): void => {
     const controller = new AbortController();
     current.current?.abort();
     current.current = controller;
@@ -74,12 +74,10 @@ function useCall(tool: ListedTool, loadCalls: LoadCalls) {
     };
     set({ kind: "running", progress: undefined });
     const { signal } = controller;
-    loadCalls()
-      .then((calls) =>
-        calls.callTool(tool, isObject(args) ? args : {}, mayAsk, signal, (progress) => {
-          if (!signal.aborted) set({ kind: "running", progress });
-        }),
-      )
+    calls
+      .callTool(tool, args, mayAsk, signal, (progress) => {
+        if (!signal.aborted) set({ kind: "running", progress });
+      })
       .then(
         (result) => set({ kind: "done", result, durationMs: performance.now() - startedAt }),
         (error: unknown) =>
@@ -89,61 +87,69 @@ function useCall(tool: ListedTool, loadCalls: LoadCalls) {
   return { call, start, cancel: () => current.current?.abort() };
 }
 
-interface Props {
+export interface CallPanelProps {
   readonly tool: ListedTool;
-  /** Unique on the page. */
-  readonly id: string;
   /** True if a call whose tool may ask runs in a process of its own. */
   readonly asksElsewhere: boolean;
-  readonly loadCalls: LoadCalls;
+  readonly calls: McpCalls;
 }
 
 /** The form to call a tool, and the result of the last call. */
-export function CallPanel({ tool, id, asksElsewhere, loadCalls }: Props): JSX.Element {
+export function CallPanel({ tool, asksElsewhere, calls }: CallPanelProps): JSX.Element {
   const [chosen, setChosen] = useState<boolean>();
   const mayAsk = chosen ?? !asksElsewhere;
-  const { call, start, cancel } = useCall(tool, loadCalls);
+  const { call, start, cancel } = useCall(tool, calls);
   const callButton = useRef<HTMLButtonElement>(null);
   const onCancel = (): void => {
     callButton.current?.focus();
     cancel();
   };
   const isRunning = call.kind === "running";
-  // A result may be large, and each key in the form renders the panel.
-  const result = useMemo(
-    () =>
-      call.kind === "done" && (
-        <Boundary>
-          <ToolResult result={call.result} />
-        </Boundary>
-      ),
-    [call],
-  );
+  const panel = useRef<HTMLDivElement>(null);
+  useEffect(() => panel.current?.scrollIntoView({ block: "nearest" }), []);
   return (
-    <div class="call">
-      <ArgumentsForm id={`${id}-arguments`} of={tool.inputSchema} onSubmit={(args) => !isRunning && start(args, mayAsk)}>
-        <label class="switch">
-          <input type="checkbox" checked={mayAsk} onInput={({ currentTarget }) => setChosen(currentTarget.checked)} /> Let the tool ask
-          questions
-        </label>
-        {asksElsewhere && <span class="note">Such a call runs in a server process of its own.</span>}
+    <div class="call" ref={panel}>
+      <ArgumentsForm
+        of={tool.definition["inputSchema"]}
+        // A sample must not name what is to be deleted.
+        isFilled={tool.annotations["destructiveHint"] !== true}
+        onSubmit={(args) => !isRunning && start(args, mayAsk)}
+      >
         {/* A disabled button would lose the focus. */}
         <button type="submit" class="primary" aria-disabled={isRunning} ref={callButton}>
           Call
         </button>
         {isRunning && <Button text="Cancel" onClick={onCancel} />}
+        <label class="switch">
+          <input type="checkbox" checked={mayAsk} onInput={({ currentTarget }) => setChosen(currentTarget.checked)} /> Let the tool ask
+          questions
+        </label>
+        {asksElsewhere && <span class="note">Such a call runs in a server process of its own.</span>}
       </ArgumentsForm>
+      <Outcome call={call} />
+    </div>
+  );
+}
+
+function Outcome({ call }: { readonly call: Call }): JSX.Element {
+  return (
+    <>
       <p role="status" class="outcome">
         {outcomeOf(call)}
       </p>
       {call.kind === "running" && call.progress !== undefined && <CallProgress progress={call.progress} />}
-      {result}
+      {call.kind === "done" && (
+        // A result that cannot be shown must not hide the next one.
+        <Boundary key={call.durationMs}>
+          <ToolResult result={call.result} />
+        </Boundary>
+      )}
       {call.kind === "failed" && (
         <div class="error">
           <ErrorText of={call.error} />
         </div>
       )}
-    </div>
+    </>
   );
 }
 
@@ -169,7 +175,7 @@ function outcomeOf(call: Call): string {
   if (call.kind === "cancelled") return "The call is cancelled.";
   const duration = durationText(call.durationMs);
   if (call.kind === "failed") return `The call failed after ${duration}.`;
-  return call.result.isError ? `The tool reports an error after ${duration}.` : `The call ended after ${duration}.`;
+  return call.result["isError"] === true ? `The tool reports an error after ${duration}.` : `The call ended after ${duration}.`;
 }
 
 /** A question of a tool, with a form for the answer, and the number of further questions. It takes the focus, and gives it back. */
@@ -182,8 +188,8 @@ export function QuestionForm({ question, waiting }: { readonly question: Questio
       if (former instanceof HTMLElement && former.isConnected) former.focus();
     };
   }, []);
-  const send = (content: unknown): void =>
-    question.answer({ action: "accept", content: (isObject(content) ? content : {}) as NonNullable<ElicitResult["content"]> });
+  const send = (content: JsonObject): void =>
+    question.answer({ action: "accept", content: content as NonNullable<ElicitResult["content"]> });
   return (
     <div class="question" role="group" aria-labelledby="question-title">
       <h3 id="question-title" ref={heading} tabIndex={-1}>
@@ -191,7 +197,7 @@ export function QuestionForm({ question, waiting }: { readonly question: Questio
       </h3>
       <TextBlock of={question.message} label="Question" />
       {waiting > 0 && <p class="note">Questions after this one: {waiting}.</p>}
-      <ArgumentsForm id="question" of={question.schema} onSubmit={send}>
+      <ArgumentsForm of={question.schema} isFilled={false} onSubmit={send}>
         <button type="submit" class="primary">
           Send answer
         </button>

@@ -8,7 +8,7 @@ import {
   type PageState,
   type PageUpdate,
 } from "../http/page-update.ts";
-import { isObject } from "./form-schema.ts";
+import { isObject } from "./fields.ts";
 import { errorText } from "./format.ts";
 
 /** An entry with a number that stays the same, for the list it is shown in. */

@@ -1,102 +1,62 @@
-import type { JSX, TargetedEvent } from "preact";
-import { useLayoutEffect, useRef } from "preact/hooks";
-import type { PageRequest } from "../http/page-update.ts";
+import type { JSX } from "preact";
+import { useMemo } from "preact/hooks";
+import type { PageRequest, PageState } from "../http/page-update.ts";
 import type { Numbered } from "./connection.ts";
-import { parsedObject } from "./form-schema.ts";
-import { countText, durationText, timeText } from "./format.ts";
-import { Section, Table, Text } from "./text.tsx";
+import { parsedObject } from "./fields.ts";
+import { endingOf } from "./figures.ts";
+import { bytesText, durationText, timeText } from "./format.ts";
+import { Fact, Section, Table, Text } from "./text.tsx";
 
 export function Requests({ requests }: { readonly requests: readonly Numbered<PageRequest>[] }): JSX.Element {
   return (
     <Section id="requests" title="Requests">
-      {requests.length === 0 ? (
-        <p>No request has ended yet.</p>
-      ) : (
-        // A region that scrolls must be reachable by keyboard.
-        <div class="scroll" tabIndex={0} role="group" aria-label="List of requests">
-          <Table
-            caption={`${countText(requests.length, "request")}, newest first`}
-            columns={["Time", "Method", "Tool", "Duration", "Ending"]}
-          >
-            {requests.toReversed().map(({ key, value }) => (
-              <RequestRow key={key} request={value} />
-            ))}
-          </Table>
-        </div>
-      )}
+      <Table caption="Requests, newest first" columns={["Time", "Method", "Tool", "Duration", "End"]}>
+        {requests.toReversed().map(({ key, value: { at, method, tool, durationMs, ending } }) => (
+          <tr key={key}>
+            <td class="time">{timeText(at)}</td>
+            <td>{method === null ? "not read" : <Text of={method} />}</td>
+            <td>{tool !== null && <Text of={tool} />}</td>
+            <td class="number">{durationMs !== null && durationText(durationMs)}</td>
+            <td class={endingOf(ending).isError ? "error" : undefined}>{endingOf(ending).words}</td>
+          </tr>
+        ))}
+      </Table>
     </Section>
   );
 }
 
-function RequestRow({ request }: { readonly request: PageRequest }): JSX.Element {
-  const { at, method, tool, durationMs, ending } = request;
-  const { words, isError } = endingOf(ending);
-  return (
-    <tr>
-      <td class="time">{timeText(at)}</td>
-      <td>{method === null ? "not read" : <Text of={method} />}</td>
-      <td>{tool !== null && <Text of={tool} />}</td>
-      <td class="number">{durationMs !== null && durationText(durationMs)}</td>
-      <td class={isError ? "error" : undefined}>{words}</td>
-    </tr>
-  );
-}
-
-function endingOf(ending: PageRequest["ending"]): { readonly words: string; readonly isError: boolean } {
-  if (ending === "results") return { words: "result", isError: false };
-  if (ending === "errors") return { words: "error response", isError: true };
-  if (ending === "dismissed") return { words: "cancelled", isError: false };
-  if (ending === "unread") return { words: "client disconnected", isError: false };
-  // A code of the sidecar, such as REQUEST_TIMEOUT.
-  return { words: `error: ${ending.toLowerCase().replaceAll("_", " ")}`, isError: true };
-}
-
-/** In pixels. The end is near enough to follow it. */
-const NEAR_END = 20;
 const MAX_FIELD_LENGTH = 300;
 
-/** The tail of the sidecar's log. It follows the end, unless the reader has scrolled up. */
+/** The tail of the sidecar's log. */
 export function Log({ lines }: { readonly lines: readonly Numbered<string>[] }): JSX.Element {
-  const box = useRef<HTMLDivElement>(null);
-  const isAtEnd = useRef(true);
-  const onScroll = ({ currentTarget }: TargetedEvent<HTMLDivElement>): void => {
-    isAtEnd.current = currentTarget.scrollHeight - currentTarget.scrollTop - currentTarget.clientHeight < NEAR_END;
-  };
-  useLayoutEffect(() => {
-    if (isAtEnd.current && box.current !== null) box.current.scrollTop = box.current.scrollHeight;
-  }, [lines]);
   return (
     <Section id="log" title="Log">
-      {/* A region that scrolls must be reachable by keyboard. */}
-      <div class="scroll log" ref={box} onScroll={onScroll} tabIndex={0} role="group" aria-label="Lines of the log">
-        {lines.length === 0 ? (
-          <p>The log is empty.</p>
-        ) : (
-          <Table caption={`${countText(lines.length, "line")}, newest last`} columns={["Time", "Level", "Message"]}>
-            {lines.map(({ key, value }) => (
-              <LogRow key={key} text={value} />
-            ))}
-          </Table>
-        )}
-      </div>
+      <Table caption="Lines of the log, newest first" columns={["Time", "Level", "Message"]}>
+        {lines.toReversed().map(({ key, value }) => (
+          <LogRow key={key} text={value} />
+        ))}
+      </Table>
     </Section>
   );
 }
 
 function LogRow({ text }: { readonly text: string }): JSX.Element {
-  const { time, level, message, fields } = parsedLine(text);
+  // The page renders each second.
+  const line = useMemo(() => parsedObject(text, false), [text]);
+  // A line that was shortened is not JSON. The sidecar's own pid is the same in all lines.
+  const { time, level, msg, pid: _pid, ...rest } = typeof line === "string" ? { msg: text } : line;
   return (
-    <tr class={`level-${level === "error" || level === "warn" ? level : "info"}`}>
-      <td class="time">{time}</td>
+    <tr class={level === "error" ? "bad" : level === "warn" ? "wait" : undefined}>
+      <td class="time">{typeof time === "string" && timeText(time)}</td>
       <td>
-        <Text of={level} maxLength={20} />
+        <Text of={asText(level)} maxLength={20} />
       </td>
-      <td>
-        <Text of={message} />
-        {fields.map(([name, value]) => (
-          <span class="field" key={name}>
+      <td class="message">
+        <Text of={asText(msg)} />
+        {Object.entries(rest).map(([name, value]) => (
+          <span class="note" key={name}>
             {" "}
-            <Text of={name} maxLength={40} />=<Text of={value} maxLength={MAX_FIELD_LENGTH} />
+            <Text of={name} maxLength={40} />=<Text of={asText(value)} maxLength={MAX_FIELD_LENGTH} />
           </span>
         ))}
       </td>
@@ -104,16 +64,38 @@ function LogRow({ text }: { readonly text: string }): JSX.Element {
   );
 }
 
-/** A line that is not JSON, because it was shortened, is all message. */
-function parsedLine(text: string) {
-  const line = parsedObject(text, false);
-  if (typeof line === "string") return { time: "", level: "", message: text, fields: [] };
-  // The sidecar's own pid is the same in all lines.
-  const { time, level, msg, pid: _pid, ...rest } = line;
-  const fields = Object.entries(rest).map(([name, value]) => [name, asText(value)] as const);
-  return { time: typeof time === "string" ? timeText(time) : "", level: asText(level), message: asText(msg), fields };
+function asText(value: unknown): string {
+  return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
 }
 
-function asText(value: unknown): string {
-  return typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value);
+/** What the sidecar holds: sessions, streams, and the processes of each lane. */
+export function Load({ state }: { readonly state: PageState }): JSX.Element {
+  const { asksSince, sessions, stateless, openStreams, uptimeMs } = state;
+  const lanes = Object.entries(state.lanes).filter(
+    ([name, lane]) => name === "shared" || lane.servers > 0 || lane.requestsInFlight > 0 || lane.waiting > 0,
+  );
+  return (
+    <Section id="load" title="Load">
+      <dl class="facts">
+        <Fact name="Sessions">{sessions}</Fact>
+        <Fact name="Clients without a session">{stateless?.clients ?? 0}</Fact>
+        <Fact name="Open streams">{openStreams}</Fact>
+        <Fact name="Asks its clients">{asksSince === null ? "not yet" : `since ${timeText(asksSince)}`}</Fact>
+        <Fact name="Sidecar runs for">{durationText(uptimeMs)}</Fact>
+      </dl>
+      <Table caption="Lanes" columns={["Lane", "In flight", "Waiting", "Queued", "Processes"]}>
+        {lanes.map(([name, { requestsInFlight, waiting, queuedBytes, servers }]) => (
+          <tr key={name}>
+            <th scope="row">
+              <Text of={name} />
+            </th>
+            <td>{requestsInFlight}</td>
+            <td>{waiting}</td>
+            <td>{bytesText(queuedBytes)}</td>
+            <td>{servers}</td>
+          </tr>
+        ))}
+      </Table>
+    </Section>
+  );
 }

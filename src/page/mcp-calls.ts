@@ -6,7 +6,7 @@ import {
   SdkHttpError,
   StreamableHTTPClientTransport,
 } from "@modelcontextprotocol/client";
-import { isObject, type JsonObject } from "./form-schema.ts";
+import { isObject, type JsonObject } from "./fields.ts";
 
 /** A question that a tool asks during its call. */
 export interface Question {
@@ -16,63 +16,41 @@ export interface Question {
   readonly answer: (result: ElicitResult) => void;
 }
 
-/** A tool as the server lists it. Only its name is checked. */
+/** A tool as the server lists it. */
 export interface ListedTool {
+  /** The name, and a number if the server lists it twice. */
+  readonly key: string;
   readonly name: string;
-  readonly title: string | undefined;
-  readonly description: string | undefined;
+  /** Empty if there is none, as is the description. */
+  readonly title: string;
+  readonly description: string;
   readonly annotations: JsonObject;
-  readonly inputSchema: unknown;
-  readonly outputSchema: unknown;
-  /** True if it runs only as a task, which the page does not create. */
-  readonly needsTask: boolean;
+  readonly definition: JsonObject;
 }
 
-export interface ToolList {
-  readonly tools: readonly ListedTool[];
-  /** Entries of the list without a name. */
-  readonly invalidCount: number;
-}
-
-/** Returns the tools of a result of `tools/list`. */
-function listedTools(entries: readonly unknown[]): ToolList {
-  const tools: ListedTool[] = [];
-  for (const entry of entries) {
-    const { name, title, description, inputSchema, outputSchema, execution, ...rest }: JsonObject = isObject(entry) ? entry : {};
-    if (typeof name !== "string") continue;
-    const annotations = isObject(rest["annotations"]) ? rest["annotations"] : {};
-    tools.push({
+/** Returns the tools of a result of `tools/list`. An entry without a name is omitted: it cannot be called. */
+function listedTools(entries: readonly unknown[]): readonly ListedTool[] {
+  const counts = new Map<string, number>();
+  return entries.filter(isObject).flatMap((definition) => {
+    const { name, title, description } = definition;
+    if (typeof name !== "string") return [];
+    const annotations = isObject(definition["annotations"]) ? definition["annotations"] : {};
+    const count = counts.get(name) ?? 0;
+    counts.set(name, count + 1);
+    return {
+      key: `${count} ${name}`,
       name,
-      title: text(title) ?? text(annotations["title"]),
+      title: text(title) || text(annotations["title"]),
       description: text(description),
       annotations,
-      inputSchema,
-      outputSchema,
-      needsTask: isObject(execution) && execution["taskSupport"] === "required",
-    });
-  }
-  return { tools, invalidCount: entries.length - tools.length };
+      definition,
+    };
+  });
 }
 
-function text(value: unknown): string | undefined {
-  return typeof value === "string" ? value : undefined;
+function text(value: unknown): string {
+  return typeof value === "string" ? value : "";
 }
-
-/** The result of a call, as the server sent it. */
-export interface CallResult {
-  readonly content: readonly unknown[];
-  /** Undefined if there is none. */
-  readonly structuredContent: unknown;
-  readonly isError: boolean;
-}
-
-function callResultOf(result: unknown): CallResult {
-  const { content, structuredContent, isError }: JsonObject = isObject(result) ? result : {};
-  return { content: Array.isArray(content) ? content : [], structuredContent, isError: isError === true };
-}
-
-/** Loads the official client when it is first needed. */
-export type LoadCalls = () => Promise<McpCalls>;
 
 /** The sidecar and the reader end calls, not the client. */
 const TIMEOUT_MS = 24 * 60 * 60 * 1000;
@@ -106,12 +84,10 @@ export class McpCalls {
 
   /** @param setQuestions changes the open questions, oldest first. */
   constructor(url: URL, token: string | undefined, setQuestions: (next: (open: readonly Question[]) => readonly Question[]) => void) {
-    this.#url = url;
-    this.#token = token;
-    this.#setQuestions = setQuestions;
+    [this.#url, this.#token, this.#setQuestions] = [url, token, setQuestions];
   }
 
-  listTools(): Promise<ToolList> {
+  listTools(): Promise<readonly ListedTool[]> {
     return this.#with(false, async (client) => {
       const entries: unknown[] = [];
       let cursor: string | undefined;
@@ -132,7 +108,7 @@ export class McpCalls {
     mayAsk: boolean,
     signal: AbortSignal,
     onProgress: (progress: Progress) => void,
-  ): Promise<CallResult> {
+  ): Promise<JsonObject> {
     if (this.#running >= MAX_RUNNING) {
       return Promise.reject(new Error(`${MAX_RUNNING} calls of this page are running. Wait for one of them, or cancel it.`));
     }
@@ -140,7 +116,8 @@ export class McpCalls {
     return this.#with(mayAsk, async (client) => {
       const params = { name: tool.name, arguments: args };
       const options = { signal, onprogress: onProgress, timeout: TIMEOUT_MS };
-      return callResultOf(await client.request({ method: "tools/call", params }, ANY_RESULT, options));
+      const result = await client.request({ method: "tools/call", params }, ANY_RESULT, options);
+      return isObject(result) ? result : {};
     }).finally(() => {
       this.#running--;
     });

@@ -1,41 +1,28 @@
 import { Component, type ComponentChildren, type JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import { isObject, type JsonObject } from "./form-schema.ts";
+import { isObject, type JsonObject } from "./fields.ts";
 import { beginning, escapeInvisible } from "../json/text.ts";
-import { errorText, visibleLines } from "./format.ts";
+import { countText, errorText, visibleLines } from "./format.ts";
 
 const MAX_LINE_LENGTH = 500;
 export const MAX_FACT_LENGTH = 2000;
 const MAX_BLOCK_LENGTH = 100_000;
-const MAX_INDENTED_NESTING = 50;
+const MAX_INDENTED_LENGTH = 20_000;
 
-/** A text from elsewhere, within a line. Its direction and its length do not affect the rest. */
-export function Text({ of, maxLength = MAX_LINE_LENGTH }: { readonly of: string; readonly maxLength?: number }): JSX.Element {
+/** Returns the beginning of a text from elsewhere, within a line. Invisible characters are shown as escapes. */
+export function shownText(of: string, maxLength = MAX_LINE_LENGTH): string {
   const shown = beginning(of, maxLength);
-  return (
-    <bdi>
-      {escapeInvisible(shown)}
-      {shown.length < of.length && "…"}
-    </bdi>
-  );
+  return shown.length < of.length ? `${escapeInvisible(shown)}…` : escapeInvisible(shown);
 }
 
-/**
- * A text of any number of lines from elsewhere. A long one is cut, because the browser would freeze.
- *
- * @param props `label` is the name for screen readers, `firstLength` the length that is shown at first.
- */
-export function TextBlock({
-  of,
-  label,
-  firstLength = MAX_BLOCK_LENGTH,
-}: {
-  readonly of: string;
-  readonly label: string;
-  readonly firstLength?: number;
-}): JSX.Element {
-  const [maxLength, setMaxLength] = useState(firstLength);
-  const shown = beginning(of, maxLength);
+/** A text from elsewhere, within a line. Its direction and its length do not affect the rest. */
+export function Text({ of, maxLength }: { readonly of: string; readonly maxLength?: number }): JSX.Element {
+  return <bdi>{shownText(of, maxLength)}</bdi>;
+}
+
+/** A text of any number of lines from elsewhere. A long one is cut, because the browser would freeze. */
+export function TextBlock({ of, label }: { readonly of: string; readonly label: string }): JSX.Element {
+  const shown = beginning(of, MAX_BLOCK_LENGTH);
   const missing = of.length - shown.length;
   // The page renders each second.
   const lines = useMemo(() => visibleLines(shown), [shown]);
@@ -45,12 +32,7 @@ export function TextBlock({
       <pre dir="auto" tabIndex={0} role="group" aria-label={label}>
         {lines}
       </pre>
-      {missing > 0 && (
-        <p class="note">
-          {missing.toLocaleString("en")} more characters are not shown.{" "}
-          <Button text="Show more" onClick={() => setMaxLength(maxLength + MAX_BLOCK_LENGTH)} />
-        </p>
-      )}
+      {missing > 0 && <p class="note">{countText(missing, "more character")} are not shown.</p>}
     </>
   );
 }
@@ -64,45 +46,41 @@ export function JsonBlock({ of, label }: { readonly of: unknown; readonly label:
 function jsonText(value: unknown): string {
   try {
     const compact = JSON.stringify(value) ?? "undefined";
-    // Indentation can be a thousand times as long as the value.
-    return compact.length > MAX_BLOCK_LENGTH || nesting(compact) > MAX_INDENTED_NESTING ? compact : JSON.stringify(value, null, 2);
+    // Indentation of nested values can be a thousand times as long.
+    return compact.length > MAX_INDENTED_LENGTH ? compact : JSON.stringify(value, null, 2);
   } catch {
     return "(nested too deeply to be shown)";
   }
 }
 
-/** Returns the depth of a JSON text, brackets in strings included. */
-function nesting(json: string): number {
-  let [depth, deepest] = [0, 0];
-  for (const [bracket] of json.matchAll(/[[\]{}]/g)) {
-    depth += bracket === "[" || bracket === "{" ? 1 : -1;
-    deepest = Math.max(deepest, depth);
-  }
-  return deepest;
-}
-
-interface BoundaryProps {
-  readonly children: ComponentChildren;
-  /** Shows another part instead; undefined to show that the part has failed. */
-  readonly onFailed?: () => void;
-}
-
 /** Keeps an error in a part of the page from ending the others. */
-export class Boundary extends Component<BoundaryProps, { readonly hasFailed: boolean }> {
+export class Boundary extends Component<{ readonly children: ComponentChildren }, { readonly hasFailed: boolean }> {
   override state = { hasFailed: false };
 
   static override getDerivedStateFromError(): { readonly hasFailed: boolean } {
     return { hasFailed: true };
   }
 
-  override componentDidCatch(): void {
-    this.props.onFailed?.();
-  }
-
   override render(): ComponentChildren {
-    if (!this.state.hasFailed) return this.props.children;
-    return this.props.onFailed === undefined && <p class="error">This part cannot be shown.</p>;
+    return this.state.hasFailed ? <p class="error">This part cannot be shown.</p> : this.props.children;
   }
+}
+
+/** A part that is rendered while it is unfolded only. */
+export function Disclosure({
+  summary,
+  children,
+}: {
+  readonly summary: ComponentChildren;
+  readonly children: ComponentChildren;
+}): JSX.Element {
+  const [isOpen, setIsOpen] = useState(false);
+  return (
+    <details onToggle={({ currentTarget }) => setIsOpen(currentTarget.open)}>
+      <summary>{summary}</summary>
+      {isOpen && children}
+    </details>
+  );
 }
 
 export function Section({
@@ -115,7 +93,7 @@ export function Section({
   readonly children: ComponentChildren;
 }): JSX.Element {
   return (
-    <section aria-labelledby={`${id}-title`}>
+    <section id={id} aria-labelledby={`${id}-title`}>
       <h2 id={`${id}-title`}>{title}</h2>
       {children}
     </section>
@@ -125,40 +103,33 @@ export function Section({
 interface TableProps {
   readonly caption: string;
   readonly columns: readonly string[];
-  readonly kind?: string;
   readonly children: ComponentChildren;
 }
 
-export function Table({ caption, columns, kind, children }: TableProps): JSX.Element {
+/** A table that scrolls, so it must be reachable by keyboard. */
+export function Table({ caption, columns, children }: TableProps): JSX.Element {
   return (
-    <table class={kind}>
-      <caption>{caption}</caption>
-      <thead>
-        <tr>
-          {columns.map((column) => (
-            <th scope="col" key={column}>
-              {column}
-            </th>
-          ))}
-        </tr>
-      </thead>
-      <tbody>{children}</tbody>
-    </table>
+    <div class="scroll" tabIndex={0} role="group" aria-label={caption}>
+      <table>
+        <thead>
+          <tr>
+            {columns.map((column) => (
+              <th scope="col" key={column}>
+                {column}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
   );
 }
 
-interface ButtonProps {
-  readonly text: string;
-  /** The object of the action, if only screen readers need its name. */
-  readonly object?: string;
-  readonly onClick: () => void;
-}
-
-export function Button({ text, object, onClick }: ButtonProps): JSX.Element {
+export function Button({ text, onClick }: { readonly text: string; readonly onClick: () => void }): JSX.Element {
   return (
     <button type="button" onClick={() => onClick()}>
       {text}
-      {object !== undefined && <span class="hidden-text"> {object}</span>}
     </button>
   );
 }
@@ -166,10 +137,10 @@ export function Button({ text, object, onClick }: ButtonProps): JSX.Element {
 /** A name with its value, in a list of facts. */
 export function Fact({ name, children }: { readonly name: string; readonly children: ComponentChildren }): JSX.Element {
   return (
-    <>
+    <div>
       <dt>{name}</dt>
       <dd>{children}</dd>
-    </>
+    </div>
   );
 }
 

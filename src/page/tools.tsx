@@ -1,32 +1,15 @@
-import type { ComponentChildren, JSX } from "preact";
+import type { JSX } from "preact";
 import { useEffect, useId, useMemo, useState } from "preact/hooks";
-import type { PageState } from "../http/page-update.ts";
-import { countText, endpointUrl, visibleLines } from "./format.ts";
-import type { ListedTool, LoadCalls, McpCalls, Question, ToolList } from "./mcp-calls.ts";
-import { Button, ErrorText, JsonBlock, Section, Text, TextBlock } from "./text.tsx";
-
-/** A part of the page whose code is loaded when it is first shown. */
-function Loaded<Module>({
-  load,
-  children,
-}: {
-  readonly load: () => Promise<Module>;
-  readonly children: (module: Module) => ComponentChildren;
-}): JSX.Element {
-  const [state, setState] = useState<{ readonly module: Module } | "loading" | "failed">("loading");
-  useEffect(() => {
-    load().then(
-      (module) => setState({ module }),
-      () => setState("failed"),
-    );
-  }, []);
-  if (state === "loading") return <p>Loading…</p>;
-  // The sidecar may have been replaced by one of another version.
-  if (state === "failed") return <p class="error">This part of the page cannot be loaded. Reload the page.</p>;
-  return <>{children(state.module)}</>;
-}
+import { beginning } from "../json/text.ts";
+import { CallPanel, type CallPanelProps, QuestionForm } from "./call.tsx";
+import type { PageModel } from "./connection.ts";
+import { type figuresOf, toolFigures } from "./figures.ts";
+import { countText, durationText, endpointUrl, visibleLines } from "./format.ts";
+import { type ListedTool, McpCalls, type Question } from "./mcp-calls.ts";
+import { Button, Disclosure, ErrorText, JsonBlock, Text } from "./text.tsx";
 
 const MAX_NAME_LENGTH = 200;
+const MAX_DESCRIPTION_LENGTH = 2000;
 const ANNOTATIONS = [
   { key: "readOnlyHint", yes: "read-only", no: "writes" },
   { key: "destructiveHint", yes: "destructive", no: "not destructive" },
@@ -34,119 +17,68 @@ const ANNOTATIONS = [
   { key: "openWorldHint", yes: "open world", no: "closed world" },
 ] as const;
 
-/** A tool with its description, its schema, and a form to call it. */
-function ToolEntry({
-  tool,
-  asksElsewhere,
-  loadCalls,
-}: {
-  readonly tool: ListedTool;
-  readonly asksElsewhere: boolean;
-  readonly loadCalls: LoadCalls;
-}): JSX.Element {
-  const [isCalling, setIsCalling] = useState(false);
+interface ToolProps extends CallPanelProps {
+  /** Of its last calls; undefined if there are none. */
+  readonly figures: ReturnType<typeof figuresOf> | undefined;
+}
+
+/** A row, which unfolds to the tool's description, its form and its definition. */
+function Tool({ figures, ...call }: ToolProps): JSX.Element {
   const id = useId();
-  const { name, title, description, annotations, inputSchema, outputSchema, needsTask } = tool;
+  const { tool } = call;
+  const { title, description, annotations, definition } = tool;
   // The others mean nothing for a tool that only reads (MCP 2025-11-25, schema, ToolAnnotations).
   const isRelevant = (key: string): boolean => annotations["readOnlyHint"] !== true || key === "readOnlyHint" || key === "openWorldHint";
   const hints = ANNOTATIONS.filter(({ key }) => typeof annotations[key] === "boolean" && isRelevant(key));
   return (
-    <article class="tool" aria-labelledby={`${id}-name`}>
-      <h3>
-        <code id={`${id}-name`}>
-          <Text of={name} maxLength={MAX_NAME_LENGTH} />
-        </code>{" "}
-        {title !== undefined && title !== name && (
-          <small>
+    <article aria-labelledby={id}>
+      <Disclosure summary={<ToolSummary id={id} tool={tool} figures={figures} />}>
+        {title !== "" && (
+          <h4>
             <Text of={title} maxLength={MAX_NAME_LENGTH} />
-          </small>
+          </h4>
         )}
-      </h3>
-      {hints.length > 0 && (
-        <ul class="hints" aria-label="Annotations">
-          {hints.map(({ key, yes, no }) => (
-            <li key={key}>{annotations[key] === true ? yes : no}</li>
-          ))}
-        </ul>
-      )}
-      {description !== undefined && description !== "" && <Description of={description} />}
-      <Schema name="Input schema" schema={inputSchema} />
-      {outputSchema !== undefined && <Schema name="Output schema" schema={outputSchema} />}
-      {needsTask ? (
-        <p class="note">It runs only as a task, which the page cannot create.</p>
-      ) : (
-        <>
-          <button type="button" aria-expanded={isCalling} aria-controls={`${id}-call`} onClick={() => setIsCalling(!isCalling)}>
-            {isCalling ? "Close" : "Call…"}
-            <span class="hidden-text">
-              {" "}
-              <Text of={name} maxLength={MAX_NAME_LENGTH} />
-            </span>
-          </button>
-          <div id={`${id}-call`} hidden={!isCalling}>
-            {isCalling && (
-              <Loaded load={() => import("./call.tsx")}>
-                {({ CallPanel }) => <CallPanel tool={tool} id={id} asksElsewhere={asksElsewhere} loadCalls={loadCalls} />}
-              </Loaded>
-            )}
-          </div>
-        </>
-      )}
+        <p class="description" dir="auto">
+          {visibleLines(beginning(description, MAX_DESCRIPTION_LENGTH))}
+        </p>
+        {hints.length > 0 && (
+          <ul class="hints" aria-label="Annotations">
+            {hints.map(({ key, yes, no }) => (
+              <li key={key}>{annotations[key] === true ? yes : no}</li>
+            ))}
+          </ul>
+        )}
+        <CallPanel {...call} />
+        <Disclosure summary="Definition">
+          <JsonBlock of={definition} label="Definition" />
+        </Disclosure>
+      </Disclosure>
     </article>
   );
 }
 
-const SHORT_DESCRIPTION_LENGTH = 600;
-const MAX_DESCRIPTION_LENGTH = 2000;
-
-function Description({ of }: { readonly of: string }): JSX.Element {
-  if (of.length <= SHORT_DESCRIPTION_LENGTH)
-    return (
-      <p class="description" dir="auto">
-        {visibleLines(of)}
-      </p>
-    );
-  return <TextBlock of={of} label="Description" firstLength={MAX_DESCRIPTION_LENGTH} />;
-}
-
-function Schema({ name, schema }: { readonly name: string; readonly schema: unknown }): JSX.Element {
-  const [isOpen, setIsOpen] = useState(false);
+function ToolSummary({ id, tool, figures }: Pick<ToolProps, "tool" | "figures"> & { readonly id: string }): JSX.Element {
   return (
-    <details onToggle={({ currentTarget }) => setIsOpen(currentTarget.open)}>
-      <summary>{name}</summary>
-      {isOpen && <JsonBlock of={schema} label={name} />}
-    </details>
-  );
-}
-
-/** The command of the MCP Inspector for this endpoint, for resources, prompts, and everything else. */
-function InspectorCommand({ endpointPath, hasToken }: { readonly endpointPath: string; readonly hasToken: boolean }): JSX.Element {
-  const token = hasToken ? ' --header "Authorization: Bearer TOKEN"' : "";
-  const command = `npx -y @modelcontextprotocol/inspector --cli ${endpointUrl(endpointPath).href} --transport http${token} --method resources/list`;
-  return (
-    <details>
-      <summary>Resources, prompts and everything else</summary>
-      <p>
-        The{" "}
-        <a href="https://github.com/modelcontextprotocol/inspector" rel="noreferrer noopener" target="_blank">
-          MCP Inspector
-        </a>{" "}
-        has them. For example, this command lists the resources:
-      </p>
-      <p class="command">
-        <code>{command}</code>
-      </p>
-    </details>
-  );
-}
-
-function Questions({ questions }: { readonly questions: readonly Question[] }): JSX.Element | null {
-  const [first] = questions;
-  if (first === undefined) return null;
-  return (
-    <Loaded load={() => import("./call.tsx")}>
-      {({ QuestionForm }) => <QuestionForm key={first.key} question={first} waiting={questions.length - 1} />}
-    </Loaded>
+    <>
+      <h3 id={id}>
+        <Text of={tool.name} maxLength={MAX_NAME_LENGTH} />
+      </h3>
+      <span class="note" aria-hidden="true">
+        <Text of={tool.description || tool.title} maxLength={MAX_NAME_LENGTH} />
+      </span>
+      <span>
+        {figures?.calls ?? "–"}
+        <span class="hidden-text"> calls</span>
+      </span>
+      <span class={figures?.errors ? "bad" : undefined}>
+        {figures?.errors ?? "–"}
+        <span class="hidden-text"> errors</span>
+      </span>
+      <span>
+        <span class="hidden-text">p95 </span>
+        {figures?.p95Ms === undefined ? "–" : durationText(figures.p95Ms)}
+      </span>
+    </>
   );
 }
 
@@ -156,82 +88,64 @@ function Questions({ questions }: { readonly questions: readonly Question[] }): 
  * @param serverKey changes with the server's generation; undefined while its tools must not be listed.
  */
 function useTools(endpointPath: string, token: string | undefined, serverKey: string | undefined) {
-  const [{ list, error }, setListing] = useState<{ readonly list?: ToolList | undefined; readonly error?: unknown }>({});
+  const [{ list, error }, setListing] = useState<{ readonly list?: readonly ListedTool[] | undefined; readonly error?: unknown }>({});
   const [questions, setQuestions] = useState<readonly Question[]>([]);
   const [changes, setChanges] = useState(0);
-  const { loadCalls, close } = useMemo(() => {
-    let calls: Promise<McpCalls> | undefined;
-    const load: LoadCalls = () =>
-      (calls ??= import("./mcp-calls.ts").then((module) => new module.McpCalls(endpointUrl(endpointPath), token, setQuestions)));
-    return { loadCalls: load, close: (): void => void calls?.then((each) => each.close()) };
-  }, [endpointPath, token]);
+  const calls = useMemo(() => new McpCalls(endpointUrl(endpointPath), token, setQuestions), [endpointPath, token]);
 
   useEffect(() => {
+    const close = (): void => calls.close();
     window.addEventListener("pagehide", close);
     return () => {
       window.removeEventListener("pagehide", close);
       close();
     };
-  }, [close]);
+  }, [calls]);
 
   useEffect(() => {
     if (serverKey === undefined) return undefined;
     let isCurrent = true;
-    const finish = (found: ToolList | undefined, failure?: unknown): void => {
+    const finish = (found: readonly ListedTool[] | undefined, failure?: unknown): void => {
       if (isCurrent) setListing((former) => ({ list: found ?? former.list, error: failure }));
     };
     finish(undefined);
-    loadCalls()
-      .then((calls) => calls.listTools())
-      .then(finish, (failure: unknown) => finish(undefined, failure));
+    calls.listTools().then(finish, (failure: unknown) => finish(undefined, failure));
     return () => {
       isCurrent = false;
     };
-  }, [loadCalls, serverKey, changes]);
+  }, [calls, serverKey, changes]);
 
-  return { loadCalls, list, error, questions, refresh: (): void => setChanges(changes + 1) };
+  return { calls, list, error, questions, refresh: (): void => setChanges(changes + 1) };
 }
-
-const MIN_TOOLS_FOR_FILTER = 11;
-const MAX_SHOWN_TOOLS = 200;
 
 /** The server's tools, to read and to call. */
-export function Tools({ state, token }: { readonly state: PageState; readonly token: string | undefined }): JSX.Element {
-  const { endpointPath } = state;
-  return (
-    <Section id="tools" title="Tools">
-      {endpointPath === null ? (
-        <p>The MCP endpoint has another address, at which clients list and call the tools.</p>
-      ) : (
-        <EndpointTools endpointPath={endpointPath} state={state} token={token} />
-      )}
-    </Section>
-  );
-}
-
-function EndpointTools({
+export function Tools({
   endpointPath,
-  state: { isIsolated, hasOwnServerForQuestions, generation, readyAt },
+  model,
   token,
 }: {
   readonly endpointPath: string;
-  readonly state: PageState;
+  readonly model: PageModel;
   readonly token: string | undefined;
 }): JSX.Element {
+  const { isIsolated, hasOwnServerForQuestions, generation, readyAt } = model.state;
   const [isRequested, setIsRequested] = useState(!isIsolated);
   const mayList = isRequested && (readyAt !== null || isIsolated);
-  const { loadCalls, list, error, questions, refresh } = useTools(endpointPath, token, mayList ? `${generation} ${readyAt}` : undefined);
-  const isWaiting = list === undefined && error === undefined && isRequested;
+  const { calls, list, error, questions, refresh } = useTools(endpointPath, token, mayList ? `${generation} ${readyAt}` : undefined);
+  const figures = toolFigures(model.requests.map(({ value }) => value));
+  const [question] = questions;
   return (
     <>
-      <Questions questions={questions} />
+      {question !== undefined && <QuestionForm key={question.key} question={question} waiting={questions.length - 1} />}
       {!isRequested && (
         <p>
           Each client gets a server process of its own. The list of tools starts one for this page.{" "}
           <Button text="List tools" onClick={() => setIsRequested(true)} />
         </p>
       )}
-      {isWaiting && <p>{mayList ? "The tools are being listed…" : "The tools are listed when the server is ready."}</p>}
+      {isRequested && list === undefined && error === undefined && (
+        <p>{mayList ? "The tools are being listed…" : "The tools are listed when the server is ready."}</p>
+      )}
       {error !== undefined && (
         <div class="error" role="alert">
           <p>The tools cannot be listed.</p>
@@ -239,58 +153,71 @@ function EndpointTools({
           <Button text="List tools again" onClick={refresh} />
         </div>
       )}
-      {list !== undefined && <ToolListing list={list} asksElsewhere={hasOwnServerForQuestions} loadCalls={loadCalls} onRefresh={refresh} />}
-      <InspectorCommand endpointPath={endpointPath} hasToken={token !== undefined} />
+      {list !== undefined && (
+        <ToolList tools={list} onRefresh={refresh}>
+          {(tool) => <Tool tool={tool} figures={figures.get(tool.name)} asksElsewhere={hasOwnServerForQuestions} calls={calls} />}
+        </ToolList>
+      )}
+      <Disclosure summary="Resources, prompts and everything else">
+        <p>The MCP Inspector has them. For example, this command lists the resources:</p>
+        <p class="command">
+          <code>
+            npx -y @modelcontextprotocol/inspector --cli {endpointUrl(endpointPath).href} --transport http
+            {token !== undefined && ' --header "Authorization: Bearer TOKEN"'} --method resources/list
+          </code>
+        </p>
+      </Disclosure>
     </>
   );
 }
 
-function ToolListing({
-  list: { tools, invalidCount },
-  asksElsewhere,
-  loadCalls,
+const MAX_SHOWN_TOOLS = 200;
+
+function ToolList({
+  tools,
   onRefresh,
+  children,
 }: {
-  readonly list: ToolList;
-  readonly asksElsewhere: boolean;
-  readonly loadCalls: LoadCalls;
+  readonly tools: readonly ListedTool[];
   readonly onRefresh: () => void;
+  readonly children: (tool: ListedTool) => JSX.Element;
 }): JSX.Element {
   const [filter, setFilter] = useState("");
-  const matching = new Set(tools.filter((tool) => matches(tool, filter.trim().toLowerCase())));
+  const sought = filter.trim().toLowerCase();
+  const matching = new Set(
+    tools.filter(({ name, title, description }) => [name, title, description].some((text) => text.toLowerCase().includes(sought))),
+  );
   // Those that do not match are hidden only, because a form may be open in them.
   const shown = tools.length <= MAX_SHOWN_TOOLS ? tools : [...matching].slice(0, MAX_SHOWN_TOOLS);
   return (
     <>
-      <div class="row">
-        <p role="status">
-          {filter.trim() === "" ? countText(tools.length, "tool") : `${matching.size} of ${countText(tools.length, "tool")}`}
+      <div class="row tools-head">
+        <input
+          type="search"
+          aria-label="Filter"
+          placeholder="Filter"
+          value={filter}
+          onInput={({ currentTarget }) => setFilter(currentTarget.value)}
+        />
+        <p role="status" class="note">
+          {sought === "" ? countText(tools.length, "tool") : `${matching.size} of ${countText(tools.length, "tool")}`}
           {shown.length < matching.size && `, the first ${shown.length} are shown`}
-          {invalidCount > 0 && `; ${countText(invalidCount, "tool")} without a name`}
         </p>
         <Button text="List again" onClick={onRefresh} />
       </div>
-      {tools.length >= MIN_TOOLS_FOR_FILTER && (
-        <p class="row">
-          <label for="filter">Filter</label>
-          <input id="filter" type="search" value={filter} onInput={({ currentTarget }) => setFilter(currentTarget.value)} />
-        </p>
-      )}
+      <div class="columns" aria-hidden="true">
+        <span>Tool</span>
+        <span>Calls</span>
+        <span>Errors</span>
+        <span>p95</span>
+      </div>
       <ul class="tools">
-        {shown.map((tool, index) => (
-          // A server may list a name twice.
-          <li
-            hidden={!matching.has(tool)}
-            key={`${tool.name} ${tools.findIndex((each) => each.name === tool.name) === tools.indexOf(tool) ? "" : index}`}
-          >
-            <ToolEntry tool={tool} asksElsewhere={asksElsewhere} loadCalls={loadCalls} />
+        {shown.map((tool) => (
+          <li hidden={!matching.has(tool)} key={tool.key}>
+            {children(tool)}
           </li>
         ))}
       </ul>
     </>
   );
-}
-
-function matches({ name, title, description }: ListedTool, filter: string): boolean {
-  return filter === "" || [name, title, description].some((text) => text?.toLowerCase().includes(filter));
 }

@@ -7,14 +7,14 @@ import type { JsonObject } from "../mcp/message.ts";
 import { limitedLog, type Log } from "../observe/log.ts";
 import { Turns } from "../server/slots.ts";
 
-/** A request to the worker, which handles one at a time. */
+/** The worker handles one at a time. */
 export type CheckRequest =
   | { readonly kind: "add"; readonly key: string; readonly schemaText: string }
   | { readonly kind: "check"; readonly keys: readonly string[]; readonly argsText: string | undefined };
 
-/** The outcome of a request. The first reply of the worker is empty: it can take requests. */
+/** The first reply is empty: the worker can take requests. */
 export interface CheckReply {
-  /** The reason why an added schema cannot be used. */
+  /** If an added schema cannot be used. */
   readonly schemaProblem?: string | undefined;
   readonly problems?: readonly string[];
   /** Set by the main thread. Without a limit, the thread ended by itself. */
@@ -25,37 +25,29 @@ type CheckFailure = NonNullable<CheckReply["failure"]>;
 
 const MAX_CHECK_CPU_MS = 200;
 const MAX_COMPILE_CPU_MS = 500;
-/** The interval of measurements during a request. */
 const POLL_MS = 20;
 /**
- * About half a minute for a request, with the start of the thread: only a thread that hangs reaches it. The clock says nothing about its work, because other
- * processes may have the processor. Ticks are counted because a tick that was late for any time is one, and the reply may be waiting behind it.
+ * About half a minute: only a thread that hangs reaches it, because other processes may have the processor. Ticks are counted: a tick that was late
+ * is one, and the reply may be waiting behind it.
  */
 const MAX_TICKS = 1500;
-/** A thread above this limit is ended before it reaches HARD_LIMITS, because V8 then ends the whole process instead of the thread. */
+/** Below HARD_LIMITS, at which V8 ends the whole process instead of the thread. */
 const MAX_HEAP_BYTES = 192 * 1024 * 1024;
-/** A thread with more schemas is replaced, in UTF-16 units of their JSON. Compiled schemas take fifty times as much memory. */
+/** A thread with more schemas is replaced: compiled, they take fifty times as much. In UTF-16 units of their JSON. */
 const MAX_ADDED_LENGTH = 1024 * 1024;
 const HARD_LIMITS = { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 8, stackSizeMb: 4 };
 /** Tests run the TypeScript source; otherwise the program is built. */
 const ENTRY = new URL(import.meta.url.endsWith(".ts") ? "check-worker.ts" : "check-worker.js", import.meta.url);
 
-interface Job {
-  readonly maxCpuMs: number;
-  readonly resolve: (reply: CheckReply) => void;
-  readonly timer: NodeJS.Timeout;
-  ticks: number;
-}
-
-/** A worker thread that is started on demand, handles one request at a time, and is ended if a request exceeds a limit. */
+/** Started on demand. It is ended if a request exceeds a limit. */
 class CheckThread {
-  /** The keys of the schemas that the running thread has. */
   readonly keys = new Set<string>();
   #worker: Worker | undefined;
-  /** The CPU time that the thread had used at its last reply; infinite until it can take requests, because its start has no limit. */
+  /** At the last reply; infinite until the thread can take requests, because its start has no limit. */
   #idleCpuMs = Number.POSITIVE_INFINITY;
   #addedLength = 0;
-  #job: Job | undefined;
+  /** Ends the request; undefined without one. */
+  #settle: ((reply: CheckReply) => void) | undefined;
 
   start(): void {
     if (this.#worker !== undefined) return;
@@ -76,16 +68,22 @@ class CheckThread {
     }
   }
 
-  /** Ends a thread that has too many schemas. Must not be called before the outcome of a request. */
+  /** Must not be called before the outcome of a request. */
   endIfFull(): void {
     if (this.#addedLength > MAX_ADDED_LENGTH) this.#end({ reason: "too many schemas" });
   }
 
-  /** Runs a request. Must not be called again before the outcome. Never rejects. */
+  /** Must not be called again before the outcome. Never rejects. */
   run(request: CheckRequest): Promise<CheckReply> {
     return new Promise((resolve) => {
-      const timer = setInterval(() => void this.#measure(), POLL_MS).unref();
-      this.#job = { maxCpuMs: request.kind === "add" ? MAX_COMPILE_CPU_MS : MAX_CHECK_CPU_MS, resolve, timer, ticks: 0 };
+      const maxCpuMs = request.kind === "add" ? MAX_COMPILE_CPU_MS : MAX_CHECK_CPU_MS;
+      let ticks = 0;
+      const timer = setInterval(() => void this.#measure(maxCpuMs, ++ticks), POLL_MS).unref();
+      this.#settle = (reply) => {
+        this.#settle = undefined;
+        clearInterval(timer);
+        resolve(reply);
+      };
       this.start();
       if (request.kind === "add") this.#addedLength += request.schemaText.length;
       // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
@@ -93,22 +91,21 @@ class CheckThread {
     });
   }
 
-  /** Measures the thread. This may take a while, because the thread answers only between steps of its program. */
-  async #measure(): Promise<void> {
-    const [worker, job] = [this.#worker, this.#job];
-    if (worker === undefined || job === undefined) return;
+  /** The thread answers only between steps of its program. */
+  async #measure(maxCpuMs: number, ticks: number): Promise<void> {
+    const [worker, settle] = [this.#worker, this.#settle];
+    if (worker === undefined) return;
     const seconds = (MAX_TICKS * POLL_MS) / 1000;
-    if (++job.ticks > MAX_TICKS) return this.#end({ exceededLimit: "time", reason: `no reply of the thread within ${seconds} s` });
+    if (ticks > MAX_TICKS) return this.#end({ exceededLimit: "time", reason: `no reply of the thread within ${seconds} s` });
     try {
       const [{ user, system }, { used_heap_size: heapBytes }] = await Promise.all([worker.cpuUsage(), worker.getHeapStatistics()]);
-      if (this.#job !== job) return;
-      const { maxCpuMs } = job;
+      if (this.#settle !== settle) return;
       if ((user + system) / 1000 - this.#idleCpuMs > maxCpuMs)
         this.#end({ exceededLimit: "cpu time", reason: `more than ${maxCpuMs} ms of CPU time` });
       else if (heapBytes > MAX_HEAP_BYTES)
         this.#end({ exceededLimit: "memory", reason: `more than ${MAX_HEAP_BYTES / 1024 / 1024} MiB of memory` });
     } catch {
-      // The thread has not begun, or has exited in the meantime, which is reported separately.
+      // The thread has not begun, or has exited, which is reported separately.
     }
   }
 
@@ -116,10 +113,10 @@ class CheckThread {
     if (worker !== this.#worker) return;
     const isReady = this.#idleCpuMs !== Number.POSITIVE_INFINITY;
     this.#idleCpuMs = cpuMs;
-    if (isReady) this.#settle(reply);
+    if (isReady) this.#settle?.(reply);
   }
 
-  /** Ends the thread, and fails its request. A thread that was replaced no longer counts. */
+  /** A thread that was replaced no longer counts. */
   #end(failure: CheckFailure, worker = this.#worker): void {
     if (worker !== this.#worker) return;
     void this.#worker?.terminate();
@@ -127,23 +124,14 @@ class CheckThread {
     this.#idleCpuMs = Number.POSITIVE_INFINITY;
     this.#addedLength = 0;
     this.keys.clear();
-    this.#settle({ failure });
-  }
-
-  #settle(reply: CheckReply): void {
-    const job = this.#job;
-    if (job === undefined) return;
-    this.#job = undefined;
-    clearInterval(job.timer);
-    job.resolve(reply);
+    this.#settle?.({ failure });
   }
 }
 
-/** The number of schemas whose strikes are remembered. */
 const MAX_SCHEMAS = 1000;
-/** The arguments must match the schemas of all tools with the name, and each may have to be compiled first. */
+/** The arguments must match the schema of each tool with the name. */
 const MAX_NAMESAKES = 4;
-/** A schema whose compilation has exceeded the limits this many times is not compiled again. */
+/** After so many compilations above the limits, a schema is skipped. */
 const MAX_STRIKES = 3;
 const MAX_REASON_LENGTH = 500;
 
@@ -151,35 +139,30 @@ const NOT_CHECKED: readonly string[] = ["the arguments could not be checked"];
 
 interface KnownSchema {
   readonly key: string;
-  /** The number of compilations that exceeded the limits. */
+  /** Compilations above the limits. */
   strikes: number;
-  /** True if it is logged that it cannot be used. */
   isLogged: boolean;
 }
 
-/** A call whose arguments are to be checked. */
 interface Check {
-  /** All tools with the name, at least one. The arguments must match the schema of each. */
+  /** At least one: all with the name. */
   readonly tools: readonly JsonObject[];
-  /** The JSON text from the client; undefined if absent, which counts as `{}`. */
+  /** Absent counts as `{}`. */
   readonly argsText: string | undefined;
-  /** Called with the problems, one line a field; empty if the arguments are valid or the schema is unusable. */
+  /** One line a field; empty if the arguments are valid or the schema is unusable. */
   readonly onProblems: (problems: readonly string[]) => void;
   isStopped: boolean;
 }
 
-/**
- * Checks the arguments of calls against the `inputSchema` of the tool, in a worker thread. One instance serves all servers and generations.
- * A schema is compiled at its first call, and again in a new thread.
- */
+/** Serves all servers and generations. A schema is compiled at its first call, and again in a new thread. */
 export class ArgumentCheck {
   readonly #context: Context;
   readonly #log: Log;
   readonly #thread = new CheckThread();
-  /** The waiting checks, by caller. Many of one caller delay another caller by only one. */
+  /** Many of one caller delay another caller by only one. */
   readonly #checks = new Turns<object, Set<Check>>();
   #isBusy = false;
-  /** The schemas by the digest of their JSON, because a restarted server lists its tools again. The oldest comes first. */
+  /** By the digest of their JSON, because a restarted server lists its tools again. The oldest comes first. */
   readonly #byDigest = new Map<string, KnownSchema>();
   readonly #known = new WeakMap<object, KnownSchema>();
 
@@ -190,11 +173,7 @@ export class ArgumentCheck {
     this.#thread.start();
   }
 
-  /**
-   * Queues a check. Calls of one caller are checked in order; callers take turns.
-   *
-   * @returns a function that cancels it, so that `onProblems` is not called.
-   */
+  /** @returns a function that cancels the check. */
   check(
     tools: readonly JsonObject[],
     argsText: string | undefined,
@@ -250,7 +229,7 @@ export class ArgumentCheck {
     return failure === undefined ? problems : this.#giveUp(failure, tools[0]?.["name"]);
   }
 
-  /** Adds a schema to the thread, unless it has it. Its cost depends only on the server, so the schema is at fault if it exceeds the limits. */
+  /** The cost depends only on the server, so the schema is at fault if it exceeds the limits. */
   async #add(schema: KnownSchema, inputSchema: unknown, toolName: unknown): Promise<CheckFailure | undefined> {
     if (this.#thread.keys.has(schema.key) || schema.strikes >= MAX_STRIKES) return undefined;
     const { schemaProblem, failure } = await this.#thread.run({ kind: "add", key: schema.key, schemaText: textOf(inputSchema) });
@@ -291,7 +270,7 @@ export class ArgumentCheck {
   }
 }
 
-/** Returns the JSON text of a schema; empty if it is nested too deeply. */
+/** Empty if the schema is nested too deeply. */
 function textOf(inputSchema: unknown): string {
   try {
     return JSON.stringify(inputSchema);

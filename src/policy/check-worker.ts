@@ -1,4 +1,3 @@
-/** The entry point of the thread that checks arguments. */
 import { parentPort } from "node:worker_threads";
 import type { CheckReply, CheckRequest } from "./argument-check.ts";
 import { Checker } from "./checker.ts";

@@ -1,17 +1,17 @@
-import { Ajv, type ErrorObject, type Options } from "ajv";
+import { Ajv, type ErrorObject, type Options, type ValidateFunction } from "ajv";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { beginning, escapeInvisible, findRepeatedName, foldCase, shorten } from "../json/text.ts";
 import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
 import { describeError } from "../mcp/errors.ts";
 import { isJsonObject, type JsonObject } from "../mcp/message.ts";
 
-/** The dialect of a schema without `$schema` (MCP 2025-11-25, basic/index, JSON Schema usage). */
+/** MCP 2025-11-25, basic/index, JSON Schema usage. */
 const DEFAULT_DIALECT = "json-schema.org/draft/2020-12/schema";
 
-/** Ajv optimizes its code in many passes. This pays for a schema of usual size, but takes seconds for a large one. In UTF-16 units. */
+/** The passes of ajv's optimizer take seconds for a longer schema. In UTF-16 units. */
 const MAX_OPTIMIZED_LENGTH = 8 * 1024;
 
-/** For longer schemas or arguments, only the first violation is reported, because each takes memory. In UTF-16 units. */
+/** For longer schemas or arguments, only the first violation is reported: each takes memory. In UTF-16 units. */
 const MAX_LENGTH_FOR_ALL = 64 * 1024;
 
 const OPTIONS: Options = {
@@ -22,7 +22,7 @@ const OPTIONS: Options = {
   ownProperties: true,
   // Allows rounding errors: 19.99 is a multiple of 0.01.
   multipleOfPrecision: 6,
-  // A loop over many names is less code than a comparison for each, and is compiled faster.
+  // A loop is less code than a comparison for each name, and compiled faster.
   loopRequired: 20,
   // A copy of a subschema for each of thousands of references would be too much code.
   inlineRefs: false,
@@ -30,10 +30,7 @@ const OPTIONS: Options = {
   logger: false,
 };
 
-/** Returns true if the value is valid. If not, `errors` has the violations until the next call. */
-type Validate = ((value: unknown) => boolean) & { errors?: readonly ErrorObject[] | null };
-
-/** The compilers by dialect, and one each that keeps the compiled metaschema. */
+/** Each with a compiler that keeps the metaschema. */
 const DIALECTS = {
   "json-schema.org/draft/2020-12/schema": {
     Compiler: Ajv2020,
@@ -44,8 +41,6 @@ const DIALECTS = {
 } as const;
 
 /**
- * Compiles a schema with ajv, which is configured to follow JSON Schema only and to change no value.
- *
  * @returns a validator that stops at the first violation, and one that finds all unless the schema is long.
  * @throws Error that describes the problem of the schema.
  */
@@ -61,14 +56,14 @@ function compileSchema(schema: JsonObject, textLength: number) {
     code: { optimize: textLength <= MAX_OPTIMIZED_LENGTH, regExp: Object.assign(patternOf, { code: "patternOf" }) },
   };
   // Each schema has its own compiler, so that its `$id`s do not affect others.
-  const compile = (allErrors: boolean): Validate => new Compiler({ ...options, allErrors }).compile(schema) as Validate;
+  const compile = (allErrors: boolean): ValidateFunction => new Compiler({ ...options, allErrors }).compile(schema);
   const findFirst = compile(false);
   // A schema that fails for any value is at fault itself.
   findFirst({});
   return { findFirst, findAll: textLength > MAX_LENGTH_FOR_ALL ? findFirst : compile(true) };
 }
 
-/** Compiles a pattern, first with the flag `u` and then without it, because many patterns are written for less strict engines. */
+/** Without the flag `u`, patterns may be less strict. */
 function patternOf(source: string): RegExp {
   try {
     return new RegExp(source, "u");
@@ -85,11 +80,11 @@ function dialectOf({ $schema }: JsonObject): keyof typeof DIALECTS {
 }
 
 const MAX_TEXT_LENGTH = 256 * 1024;
-/** The cost of compilation grows with the number of subschemas, and with its square if `unevaluated…` must combine what each has seen. */
+/** The cost grows with the number of subschemas, and with its square for `unevaluated…`. */
 const MAX_OBJECTS = 3000;
 const MAX_OBJECTS_WITH_UNEVALUATED = 500;
 
-/** Members count as keywords everywhere, and braces in texts as objects. @throws Error with the reason why the schema must not be compiled. */
+/** Members count as keywords everywhere, and braces in texts as objects. */
 function rejectCostly(text: string): void {
   if (text.length > MAX_TEXT_LENGTH) throw new Error(`it is longer than ${MAX_TEXT_LENGTH} characters`);
   if (text.includes('"$async":')) throw new Error("it is asynchronous");
@@ -100,7 +95,7 @@ function rejectCostly(text: string): void {
 const MAX_PROBLEMS = 20;
 const MAX_PROBLEM_LENGTH = 500;
 
-/** By keyword, the parameter of ajv's error that its message leaves out. */
+/** The parameter of ajv's error that its message leaves out. */
 const DETAILS: ReadonlyMap<string, string> = new Map([
   ["enum", "allowedValues"],
   ["const", "allowedValue"],
@@ -109,7 +104,7 @@ const DETAILS: ReadonlyMap<string, string> = new Map([
   ["unevaluatedProperties", "unevaluatedProperty"],
 ]);
 
-/** Describes a violation in a line for a model. The invalid value is not shown: it may be secret. */
+/** For a model. The invalid value may be secret. */
 function describeViolation({ instancePath, keyword, message, params }: ErrorObject): string {
   const place = instancePath === "" ? "the arguments" : `"${instancePath.slice(1).replaceAll("/", ".")}"`;
   const name = DETAILS.get(keyword);
@@ -118,8 +113,8 @@ function describeViolation({ instancePath, keyword, message, params }: ErrorObje
 }
 
 /**
- * Describes the violations that ajv reports, in a line each. For a value that matches no branch of an `anyOf` or `oneOf`, these are the
- * violations of all branches, and then that of the keyword. They become one line.
+ * For a value that matches no branch of an `anyOf` or `oneOf`, ajv reports the violations of all branches, then that of the keyword. They become
+ * one line.
  */
 function describeViolations(violations: readonly ErrorObject[]): readonly string[] {
   const kept: ErrorObject[] = [];
@@ -139,18 +134,13 @@ function describeViolations(violations: readonly ErrorObject[]): readonly string
   return kept.length > MAX_PROBLEMS ? [...lines, `and ${kept.length - MAX_PROBLEMS} more`] : lines;
 }
 
-/** Returns the property that is meant by each name, and by each name without its case. */
+/** By each name, and by each name without its case. */
 export function spellingsOf({ properties }: JsonObject): ReadonlyMap<string, string> {
   const names = isJsonObject(properties) ? Object.keys(properties) : [];
   return new Map([...names.toReversed().map((name) => [foldCase(name), name] as const), ...names.map((name) => [name, name] as const)]);
 }
 
-/**
- * Finds a name that a server may read differently. It occurs twice in an object, or matches a property except for case, as in Go.
- *
- * @param args the value of `argsText`, an object.
- * @returns a line about the first such name; undefined if there is none.
- */
+/** Finds a name that a server may read differently: one that occurs twice, or matches a property except for case, as in Go. */
 export function findAmbiguity(schemas: readonly ReadonlyMap<string, string>[], args: JsonObject, argsText: string): string | undefined {
   const repeated = findRepeatedName(argsText, 0);
   if (repeated !== undefined) return `${JSON.stringify(shorten(repeated))} occurs twice in one object`;
@@ -164,19 +154,13 @@ export function findAmbiguity(schemas: readonly ReadonlyMap<string, string>[], a
   return undefined;
 }
 
-/** Without validators, the schema cannot be used. */
 type Schema = Partial<ReturnType<typeof compileSchema>> & { readonly spellings: ReadonlyMap<string, string> };
 
-/** Compiles schemas, and checks arguments against them. Both may be hostile, so it runs in a thread that may be ended at any time. */
+/** Schemas and arguments may be hostile, so this runs in a thread that may be ended at any time. */
 export class Checker {
   readonly #schemas = new Map<string, Schema>();
 
-  /**
-   * Adds a schema under a key. Never throws, but takes unbounded time.
-   *
-   * @param schemaText empty if the schema has too many levels.
-   * @returns the reason why the schema cannot be used; undefined if it can.
-   */
+  /** Takes unbounded time. @param schemaText empty if it has too many levels. @returns the reason why the schema cannot be used. */
   add(key: string, schemaText: string): string | undefined {
     let spellings: ReadonlyMap<string, string> = new Map();
     try {
@@ -194,12 +178,7 @@ export class Checker {
     }
   }
 
-  /**
-   * Checks arguments. Never throws, but takes unbounded time.
-   *
-   * @param keys the schemas that the arguments must all match.
-   * @returns the problems, one line a field; empty if the arguments are valid.
-   */
+  /** Takes unbounded time. @param keys the schemas that the arguments must all match. @returns the problems, one line a field. */
   check(keys: readonly string[], argsText = "{}"): readonly string[] {
     if (estimatedBytes(argsText) > MAX_VALUE_BYTES) return ["the arguments have too many values to be checked"];
     const args = readValue(argsText);

@@ -5,12 +5,12 @@ import { escapeInvisible, findRepeatedName, shorten } from "../json/text.ts";
 import { parseJson as parse } from "../json/value.ts";
 import { isJsonObject, type JsonObject } from "../mcp/message.ts";
 
-/** A deeper schema is not stored, and equals no other. Usual schemas have a few levels. */
+/** A deeper schema is not stored, and equals no other. */
 const MAX_DEPTH = 128;
-/** The limit for a file. `claw discover` reads lists of at most 4 MiB, which are longer with an indentation of 2 spaces. */
+/** `claw discover` reads lists of at most 4 MiB, which are longer with their indentation. */
 export const MAX_FILE_BYTES = 16 * 1024 * 1024;
 
-/** The part of a tool that a descriptor records. It has no `outputSchema`, `title`, `icons`, `execution` or `_meta`. */
+/** Without `outputSchema`, `title`, `icons`, `execution` and `_meta`. */
 export interface DescriptorTool {
   readonly name: string;
   readonly description: string;
@@ -18,7 +18,7 @@ export interface DescriptorTool {
   readonly annotations?: JsonObject;
 }
 
-/** A descriptor of version 2 as `claw discover` writes it. One that is written by hand may lack some members or have more. */
+/** As `claw discover` writes it. One that is written by hand may lack some members or have more. */
 export interface Descriptor {
   readonly version: 2;
   readonly description?: string;
@@ -28,16 +28,14 @@ export interface Descriptor {
   readonly "x-claw-discovery"?: JsonObject;
 }
 
-/** A descriptor that cannot be read or written. The message is for people and quotes only names of the content. */
+/** The message quotes only names of the content. */
 export class DescriptorError extends Error {
   override readonly name = "DescriptorError";
 }
 
 /**
- * Converts a tool of a list to the form that a descriptor has.
- *
- * @param place that of the tool, for the error.
- * @throws DescriptorError for a tool without a name, or if a member has a wrong type, too many levels, or a number that exceeds a double.
+ * @param place of the tool, for the error.
+ * @throws DescriptorError without a name, or if a member has a wrong type, too many levels, or a number that exceeds a double.
  */
 export function toDescriptorTool(tool: unknown, place: string): DescriptorTool {
   if (!isJsonObject(tool)) throw new DescriptorError(`${place} is ${describeValue(tool)}; it must be an object`);
@@ -55,7 +53,7 @@ export function toDescriptorTool(tool: unknown, place: string): DescriptorTool {
   return { name, description, inputSchema, ...(annotations === undefined ? {} : { annotations }) };
 }
 
-/** Returns the parts of a tool besides its name, as they are stored. A value of a wrong type is returned unchanged. */
+/** A value of a wrong type is returned unchanged. */
 export function storedParts({ description, inputSchema, annotations }: JsonObject, name: string) {
   const text = typeof description === "string" ? description.trim() : (description ?? "");
   const isEmpty = isJsonObject(annotations) && Object.keys(annotations).length === 0;
@@ -67,7 +65,6 @@ export function storedParts({ description, inputSchema, annotations }: JsonObjec
   };
 }
 
-/** @throws DescriptorError with the indexes of two tools that have the same name. */
 function refuseDuplicates(tools: readonly DescriptorTool[]): void {
   const indexes = new Map<string, number>();
   for (const [index, { name }] of tools.entries()) {
@@ -78,10 +75,9 @@ function refuseDuplicates(tools: readonly DescriptorTool[]): void {
 }
 
 /**
- * Returns the text of the file: indented by 2 spaces, with a final newline. The keys of schemas and annotations are sorted, so that a diff
- * shows only changes.
+ * The keys of schemas and annotations are sorted, so that a diff shows only changes.
  *
- * @throws DescriptorError if the text is longer than `maxBytes` in UTF-8, or if two tools have the same name.
+ * @throws DescriptorError if the text is longer than `maxBytes`, or if two tools have the same name.
  */
 export function formatDescriptor(
   { version, description, mcp, tools, "x-claw-discovery": discovery }: Descriptor,
@@ -106,7 +102,7 @@ export function formatDescriptor(
   throw new DescriptorError(`the descriptor would be longer than ${maxBytes} bytes`);
 }
 
-/** Returns a copy whose objects have sorted keys. @throws RangeError if no stack holds its levels. */
+/** @throws RangeError if no stack holds its levels. */
 export function sortKeys(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map(sortKeys);
@@ -115,18 +111,14 @@ export function sortKeys(value: unknown): unknown {
   return Object.fromEntries(members.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** True if the value is the same after it is written as JSON and read again. */
+/** The same after it is written as JSON and read again. */
 function isStorable(value: unknown, depth: number): boolean {
   if (typeof value === "number") return Number.isFinite(value);
   if (typeof value !== "object" || value === null) return true;
   return depth > 0 && Object.values(value).every((member) => isStorable(member, depth - 1));
 }
 
-/**
- * Reads a descriptor of version 2, written by `discover` or by hand. Unknown members are ignored.
- *
- * @throws DescriptorError with the file's name and the problem.
- */
+/** @throws DescriptorError with the file's name and the problem. */
 export function readDescriptor(path: string): Descriptor {
   try {
     return parseDescriptor(readText(path));
@@ -135,11 +127,7 @@ export function readDescriptor(path: string): Descriptor {
   }
 }
 
-/**
- * Reads a descriptor from a stream, to its end or to the limit of a file.
- *
- * @throws DescriptorError with the name of the stream and the problem.
- */
+/** @throws DescriptorError with the name of the stream and the problem. */
 export async function readDescriptorStream(stream: AsyncIterable<Buffer>, name: string): Promise<Descriptor> {
   try {
     return parseDescriptor(decode(await readToEnd(stream)));
@@ -164,12 +152,7 @@ function namedError(name: string, error: unknown): DescriptorError {
   return new DescriptorError(`${name}: ${reason}`, { cause: error });
 }
 
-/**
- * Replaces the file atomically: a reader gets either the old or the new content. Keeps the file's mode, and creates its directory if
- * necessary.
- *
- * @throws DescriptorError with the file's name.
- */
+/** A reader gets either the old or the new content. Keeps the file's mode. @throws DescriptorError with the file's name. */
 export function writeDescriptor(path: string, text: string): void {
   let temporary: string | undefined;
   try {
@@ -242,7 +225,7 @@ function systemReason(error: unknown): string {
   return code === undefined ? message : `${code} (${message.replace(/^[A-Z]+: /, "")})`;
 }
 
-/** Returns the target of a symbolic link, so that the link itself is not replaced. */
+/** A symbolic link itself is not replaced. */
 function findTarget(path: string): { readonly target: string; readonly mode: number | undefined } {
   try {
     const target = realpathSync(path);

@@ -5,24 +5,13 @@ import { isJsonObject, type JsonObject } from "../mcp/message.ts";
 import { type LogFields, logLimiter } from "../observe/log.ts";
 import { type Descriptor, type DescriptorTool, sortKeys, storedParts } from "./descriptor.ts";
 
-/** A place where two JSON values differ. `before` or `after` is undefined if that side has no value there. */
-interface Difference {
-  /** `inputSchema.properties.limit.maximum` */
-  readonly path: string;
-  readonly before: unknown;
-  readonly after: unknown;
-}
-
 const SIMPLE_KEY = /^[\w$-]+$/;
 
-/**
- * Finds the places where two JSON values differ. Keys are visited in sorted order, so that the result is stable. Goes no deeper than `before`,
- * whose levels are limited.
- */
-function* findDifferences(path: string, before: unknown, after: unknown): Generator<Difference> {
+/** In sorted order, so that the result is stable. Goes no deeper than `before`, whose levels are limited. */
+function* findDifferences(path: string, before: unknown, after: unknown): Generator<string> {
   const areLists = Array.isArray(before) && Array.isArray(after);
   if (!(areLists || (isJsonObject(before) && isJsonObject(after)))) {
-    if (before !== after) yield { path, before, after };
+    if (before !== after) yield describeDifference(path, before, after);
     return;
   }
   const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])];
@@ -33,25 +22,19 @@ function* findDifferences(path: string, before: unknown, after: unknown): Genera
   }
 }
 
-/** The ways in which a server's tools can differ from the reviewed ones. */
 export type DriftKind = "new" | "missing" | "duplicate" | "description" | "schema" | "annotations";
 
-/** A tool that differs from the reviewed one. */
 export interface ToolDrift {
   readonly name: string;
-  /** The differences, at least one, in the order of DriftKind. */
+  /** At least one, in the order of DriftKind. */
   readonly kinds: readonly DriftKind[];
   /** Undefined for a new tool. */
   readonly reviewed: DescriptorTool | undefined;
-  /** The server's tools of this name: none if it is missing, several if the name occurs more than once. */
+  /** None if it is missing, several if the name occurs more than once. */
   readonly live: readonly JsonObject[];
 }
 
-/**
- * Returns the differences between the reviewed tools and a server's list, sorted by name. Each of the server's tools is first converted to
- * the form that a descriptor has. Strings must then be equal; the order of keys does not matter. Names are not trimmed, because calls use
- * them unchanged. Tools without a name are ignored.
- */
+/** Sorted by name. Tools are compared in the form that a descriptor has. Names are not trimmed, because calls use them unchanged. */
 export function compareTools(reviewed: readonly DescriptorTool[], live: readonly JsonObject[]): ToolDrift[] {
   const named = live.filter(({ name }) => typeof name === "string" && name !== "");
   const listed = Map.groupBy(named, ({ name }) => name as string);
@@ -70,21 +53,19 @@ function kindsOf(reviewed: DescriptorTool | undefined, [first, ...others]: reado
   return reviewed === undefined ? ["new", ...duplicate] : [...duplicate, ...changedParts(reviewed, first)];
 }
 
-/** The parts of a tool that are compared. */
 const PARTS = { description: "description", inputSchema: "schema", annotations: "annotations" } as const;
 const PART_NAMES = Object.keys(PARTS) as (keyof typeof PARTS)[];
 
-/** Finds the places in which a part of a server's tool differs. A missing object is compared as an empty one, so that each member is shown. */
-function differencesOf(part: keyof typeof PARTS, reviewed: DescriptorTool, live: JsonObject): Generator<Difference> {
+/** A missing object is compared as an empty one, so that each member is shown. */
+function differencesOf(part: keyof typeof PARTS, reviewed: DescriptorTool, live: JsonObject): Generator<string> {
   return findDifferences(part, reviewed[part] ?? {}, storedParts(live, reviewed.name)[part] ?? {});
 }
 
-/** Returns the parts in which a server's tool differs from the reviewed one of the same name; empty if they are equal. */
 function changedParts(reviewed: DescriptorTool, live: JsonObject): DriftKind[] {
   return PART_NAMES.filter((part) => differencesOf(part, reviewed, live).next().done !== true).map((part) => PARTS[part]);
 }
 
-/** Returns a fingerprint of a drift. It does not depend on the order of keys, and differs if the server's definition differs. */
+/** Independent of the order of keys. */
 export function fingerprintOf({ name, kinds, live }: ToolDrift): string {
   const definitions = live.map((tool) => {
     try {
@@ -106,7 +87,7 @@ const MAX_VALUE_LENGTH = 120;
 const CONTEXT_LENGTH = 20;
 const PLAIN_NAME = /^[\w./:@-]+$/;
 
-/** Returns one line for each difference, for the person who reviews it: `search: inputSchema.properties.limit.maximum: 100 -> 1000`. */
+/** `search: inputSchema.properties.limit.maximum: 100 -> 1000` */
 export function describeDrift({ name, kinds, reviewed, live }: ToolDrift): string[] {
   const lines = live.length > 1 ? [`the server lists it ${live.length} times`] : [];
   const tool = live[0] ?? {};
@@ -118,18 +99,18 @@ export function describeDrift({ name, kinds, reviewed, live }: ToolDrift): strin
         .take(MAX_LINES + 1)
         .toArray(),
     );
-    lines.push(...found.slice(0, MAX_LINES).map(describeDifference));
+    lines.push(...found.slice(0, MAX_LINES));
     if (found.length > MAX_LINES) lines.push("more differences");
   }
   return lines.map((line) => `${readableName(name)}: ${line}`);
 }
 
-/** Returns a tool's name, shortened and on one line, and quoted if it has unusual characters. */
 export function readableName(name: string): string {
   return name.length <= MAX_NAME_LENGTH && PLAIN_NAME.test(name) ? name : quote(name, 0, MAX_NAME_LENGTH);
 }
 
-function describeDifference({ path, before, after }: Difference): string {
+/** @param before undefined on a side that has no value there, as `after`. */
+function describeDifference(path: string, before: unknown, after: unknown): string {
   const start = typeof before === "string" && typeof after === "string" ? Math.max(0, commonLength(before, after) - CONTEXT_LENGTH) : 0;
   return `${readable(path, MAX_PATH_LENGTH)}: ${preview(before, start)} -> ${preview(after, start)}`;
 }
@@ -150,13 +131,13 @@ function preview(value: unknown, start = 0): string {
   }
 }
 
-/** Returns a text with visible characters, shortened. Only its beginning is read: a server may write megabytes of invisible characters. */
+/** Only the beginning is read: a server may write megabytes of invisible characters. */
 function readable(text: string, maxLength: number): string {
   // `beginning` may omit half of a surrogate pair, and the text must still be recognised as too long.
   return shorten(escapeInvisible(beginning(text, maxLength + 2)), maxLength);
 }
 
-/** Returns the text from `start` on as JSON, with an ellipsis for each omitted part. */
+/** As JSON, from `start` on. */
 function quote(text: string, start: number, maxLength: number): string {
   const rest = text.slice(isInsidePair(text, start) ? start - 1 : start);
   const shown = beginning(rest, maxLength);
@@ -169,22 +150,16 @@ const MAX_STATUS_TOOLS = 100;
 /** Each private server may have a different drift. */
 const MAX_PRIVATE_DRIFTS = 1000;
 
-/**
- * Compares servers' tools with the reviewed ones: name, description, input schema and annotations, in the form of the descriptor. It has no
- * other part of a tool.
- *
- * The drift of each tool is logged once, regardless of the number of lanes and restarts. It is logged again when it changes, or when it
- * returns after the shared lane had none.
- */
+/** Each drift is logged once for all lanes and restarts, and again when it changes or returns after the shared lane had none. */
 export class PinnedDescriptor {
   readonly #context: Context;
   readonly #descriptor: Descriptor;
   readonly #reviewed: ReadonlyMap<string, DescriptorTool>;
   /** A server may change its tools at any rate. */
   readonly #mayLog: () => boolean;
-  /** The drift of the shared lane, by fingerprint; undefined until its server has listed its tools. */
+  /** By fingerprint; undefined until the server has listed its tools. */
   #shared: ReadonlyMap<string, Pick<ToolDrift, "name" | "kinds">> | undefined;
-  /** The fingerprints that were logged: all of the shared lane, and those of private lanes since its last change. */
+  /** All of the shared lane, and those of private lanes since its last change. */
   #logged = new Set<string>();
 
   constructor(context: Context, descriptor: Descriptor) {
@@ -194,18 +169,13 @@ export class PinnedDescriptor {
     this.#reviewed = new Map(descriptor.tools.map((tool) => [tool.name, tool]));
   }
 
-  /** True if a listed tool equals the reviewed one. */
   isPinned(tool: JsonObject): boolean {
     const { name } = tool;
     const reviewed = typeof name === "string" ? this.#reviewed.get(name) : undefined;
     return reviewed !== undefined && changedParts(reviewed, tool).length === 0;
   }
 
-  /**
-   * Compares all tools of a server. To be called at each start and after each change.
-   *
-   * @param fields log fields of the server, with `lane` for a private one.
-   */
+  /** To be called at each start and after each change. @param fields of the server, with `lane` for a private one. */
   onTools(tools: readonly JsonObject[], fields: LogFields): void {
     // The definitions are omitted, because they would stay in memory.
     const drifts = new Map(
@@ -218,7 +188,6 @@ export class PinnedDescriptor {
     for (const fingerprint of drifts.keys()) this.#logged.add(fingerprint);
   }
 
-  /** The drift of the shared lane, for `/status`. */
   get status(): object {
     const { config, secrets } = this.#context;
     const drift = [...(this.#shared?.values() ?? [])].slice(0, MAX_STATUS_TOOLS);
@@ -257,7 +226,7 @@ export class PinnedDescriptor {
       log.info({ ...fields, tool: this.#shown(name) }, "tool matches the descriptor again");
   }
 
-  /** Makes a name readable and masks secrets in it, because the server chooses it. */
+  /** The server chooses the name. */
   #shown(name: string): string {
     return readableName(this.#context.secrets.redact(name));
   }

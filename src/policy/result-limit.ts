@@ -1,26 +1,22 @@
-import { applyEdits, setMembers } from "../json/edit.ts";
 import { findMembers, textOf } from "../json/find.ts";
 import { Code, detached, walk } from "../json/text.ts";
 
-/** Room for the envelope without the id, the names of members, and the notes about what is left out. */
+/** For the envelope without the id, names of members, and the notes about omissions. */
 const FRAME_BYTES = 256;
-/** The part of the limit for `isError` and `resultType`, and as much for `_meta`. */
+/** For `isError` and `resultType`, and as much for `_meta`. */
 const OTHERS_PART = 1 / 8;
 const MAX_CODE_BYTES = 32;
 /** A text is not cut shorter. */
 const LEAST_TEXT_BYTES = 48;
-/** After as many items that do not fit and are no texts, the rest is left out. A server may send ten million of them. */
+/** A server may send ten million items that do not fit. */
 const MAX_DROPPED_ITEMS = 1000;
-/** The members with which a client gets the result of a task later. The message for people, which can be long, is left out. */
+/** With these, a client gets the result of a task later. */
 const TASK_NAMES = ["taskId", "status", "createdAt", "lastUpdatedAt", "ttl", "ttlMs", "pollInterval", "pollIntervalMs"];
 const NOT_A_RESULT = '"content":[{"type":"text","text":"[Response too large and not a tool result; content omitted]"}],"isError":true';
 
 /**
- * Shortens the response to a tool call to about `maxBytes` bytes of UTF-8 and its id, at most 1 kB more. It stays a valid response of the
- * same kind. docs/decisions/0012 has the rule. What is kept is copied as it is spelled.
+ * At most 1 kB longer than `maxBytes` bytes of UTF-8 and the id. It stays a valid response of the same kind (decision 0012).
  *
- * @param text of a JSON-RPC response.
- * @param idText the JSON text of its id.
  * @returns undefined if the response is short enough.
  */
 export function limitResult(text: string, idText: string, maxBytes: number): string | undefined {
@@ -47,9 +43,9 @@ function shortError(error: string, bytes: number, maxBytes: number): string {
 function shortResult(result: string | undefined, bytes: number, maxBytes: number): string {
   const [content, structured, meta = "", task] = membersOf(result, ["content", "structuredContent", "_meta", "task"]);
   const othersBytes = maxBytes * OTHERS_PART;
-  const metaText = meta.startsWith("{") && fits(meta, othersBytes) ? meta : "{}";
-  const marks = [["truncated", "true"] as const, ["originalBytes", String(bytes)] as const];
-  const end = `"_meta":${applyEdits(metaText, setMembers(metaText, 0, marks))}}`;
+  const kept = meta.startsWith("{") && fits(meta, othersBytes) ? meta.slice(1, -1).trim() : "";
+  // Of repeated members, the last one counts.
+  const end = `"_meta":{${kept && `${kept},`}"truncated":true,"originalBytes":${bytes}}}`;
 
   if (content === undefined ? structured === undefined : !content.startsWith("[")) {
     const typeText = listMembers(result, ["resultType"], othersBytes);
@@ -66,7 +62,7 @@ function shortResult(result: string | undefined, bytes: number, maxBytes: number
   return `"result":{"content":[${items.join(",")}],${rest}`;
 }
 
-/** Takes the items that fit, in their order. The first text that does not fit is cut, and ends the content. */
+/** The first text that does not fit is cut, and ends the content. */
 function shortContent(content = "[]", roomBytes: number) {
   const items: string[] = [];
   let cutText = "";
@@ -88,12 +84,12 @@ function shortContent(content = "[]", roomBytes: number) {
   return { items, cutText };
 }
 
-/** Returns the JSON texts of members, in the order of the names. Only an object has members. */
+/** Only an object has members. */
 function membersOf(text: string | undefined, names: readonly string[]): readonly (string | undefined)[] {
   return text?.startsWith("{") === true ? findMembers(text, 0, names).spans.map((span) => textOf(text, span)) : [];
 }
 
-/** Returns the members of an object as JSON text, a comma after each, without those for which there is no room. */
+/** A comma after each, without those for which there is no room. */
 function listMembers(text: string | undefined, names: readonly string[], roomBytes: number): string {
   let list = "";
   for (const [index, member] of membersOf(text, names).entries())
@@ -101,7 +97,6 @@ function listMembers(text: string | undefined, names: readonly string[], roomByt
   return list;
 }
 
-/** True if the part is present and has at most so many bytes. */
 function fits(text: string | undefined, maxBytes: number): text is string {
   return text !== undefined && text.length <= maxBytes && Buffer.byteLength(text) <= maxBytes;
 }
@@ -110,16 +105,13 @@ function note(omittedBytes: number, bytes: number): string {
   return `[truncated: ${omittedBytes} of ${bytes} bytes omitted; ask for less at a time]`;
 }
 
-/** A character of a JSON string as it is spelled: two escapes that are a surrogate pair, one escape, or one UTF-16 unit. */
+/** As it is spelled: two escapes that are a surrogate pair, one escape, or one UTF-16 unit. */
 const CHARACTER = /\\u[dD][89abAB][^]{2}\\u[dD][c-fC-F][^]{2}|\\u[^]{4}|\\?[^]/y;
 /** More than the length of a character. */
 const LOOK_BEHIND = 16;
 const encoder = new TextEncoder();
 
-/**
- * Returns the longest beginning of a JSON string that has at most `maxBytes` bytes of UTF-8, as it is spelled, without quotes. Escapes and
- * surrogate pairs stay whole.
- */
+/** As it is spelled, without quotes. Escapes and surrogate pairs stay whole. */
 function cutString(string: string, maxBytes: number): string {
   if (maxBytes <= 0) return "";
   // A unit has at least one byte. The encoder splits no surrogate pair.

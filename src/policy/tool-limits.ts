@@ -9,28 +9,23 @@ import { MAX_TOOLS } from "../server/tools.ts";
 import { RateLimit, ROUNDING_MS } from "../timers.ts";
 import { matchesPattern } from "./tools.ts";
 
-/** Returns the value of the first pattern that a name matches. */
 export function findByName(numbers: readonly ToolNumber[] | undefined, name: string): number | undefined {
   return numbers?.find(({ pattern }) => matchesPattern(pattern, name))?.value;
 }
 
-/** Longer names with the same beginning count as one. MCP 2025-11-25, server/tools, allows 128 characters. In UTF-16 units. */
+/** Longer names with the same beginning count as one. MCP 2025-11-25 allows 128 characters. */
 const MAX_NAME_LENGTH = 1000;
 
-/**
- * The states of the called tools, by name. Clients may invent names. A full table forgets only states that equal a new one, so that a flood
- * of names cannot reset the count of another tool. Further tools share one state.
- */
+/** By name. Clients may invent names, so a full table forgets only states that equal a new one: a flood cannot reset the count of another tool. */
 export class ToolStates<State> {
   readonly #create: (toolName: string) => State | undefined;
   readonly #isAsNew: (state: State) => boolean;
-  /** The oldest states come first, except for those that could not be forgotten yet. */
   readonly #states = new Map<string, State>();
   #shared: State | undefined;
 
   /**
-   * @param create creates the state of a tool; undefined if it needs none.
-   * @param isAsNew returns true if the state equals a new one, so that it can be forgotten.
+   * @param create returns undefined if the tool needs none.
+   * @param isAsNew true if the state equals a new one.
    */
   constructor(create: (toolName: string) => State | undefined, isAsNew: (state: State) => boolean) {
     this.#create = create;
@@ -49,7 +44,7 @@ export class ToolStates<State> {
     return state;
   }
 
-  /** Checks the two oldest states. One makes room for the new state; the other reduces a table that could not shrink before. */
+  /** Of the two oldest states, one makes room; the other reduces a table that could not shrink before. */
   #makeRoom(): boolean {
     for (let count = 0; count < 2 && this.#states.size >= MAX_TOOLS; count++) {
       const [oldest] = this.#states;
@@ -62,12 +57,7 @@ export class ToolStates<State> {
   }
 }
 
-/**
- * Limits the time of each tool's calls, and the number of its calls in flight at one server.
- *
- * @returns undefined if no tool is limited. Otherwise a function that returns the limits of a call. They must be used at once, because they
- * may be replaced when no call of the tool is in flight.
- */
+/** @returns undefined if no tool is limited. The limits of a call must be used at once: they may be replaced when no call is in flight. */
 export function createToolLimits({ toolTimeoutsMs, toolConcurrency }: Config): ((toolName: string) => CallLimits | undefined) | undefined {
   if (toolTimeoutsMs === undefined && toolConcurrency === undefined) return undefined;
   const create = (toolName: string): CallLimits | undefined => {
@@ -84,7 +74,7 @@ export function createToolLimits({ toolTimeoutsMs, toolConcurrency }: Config): (
   return (toolName) => limits.get(toolName);
 }
 
-/** Limits the tool calls a minute of each session, and those of each tool from all sessions together, in all lanes. */
+/** Of each session, and of each tool from all sessions together, in all lanes. */
 export class CallRates {
   readonly #context: Context;
   readonly #ofCallers = new WeakMap<object, RateLimit>();
@@ -99,7 +89,7 @@ export class CallRates {
     this.#ofTools = new ToolStates<RateLimit>(create, (limit) => limit.isFull(context.nowMs()));
   }
 
-  /** Counts a call. @returns the error if it exceeds a rate; it is not counted then. */
+  /** @returns the error if it exceeds a rate; it is not counted then. */
   take(caller: object, toolName: string): SidecarError | undefined {
     const nowMs = this.#context.nowMs();
     const ofCaller = this.#limitOf(caller);

@@ -15,10 +15,10 @@ import { limitResult } from "./result-limit.ts";
 import { CallRates, createToolLimits } from "./tool-limits.ts";
 import { createToolFilter, filterToolsList, type ToolFilter, withoutOutputSchemas } from "./tools.ts";
 
-/** The members of a `tools/call` (MCP 2025-11-25, schema, CallToolRequestParams). */
+/** MCP 2025-11-25, schema, CallToolRequestParams. */
 const MEMBERS = { name: Slot.toolName, arguments: Slot.arguments, task: Slot.callTask } as const;
 
-/** Reads `params` of a `tools/call`. @returns a problem, for the sender, if the server may read them differently than the sidecar. */
+/** @returns a problem if the server may read the call differently. */
 export function readCall({
   outline,
 }: RequestMessage): { readonly name: string | undefined; readonly argsText: string | undefined } | { readonly problem: string } {
@@ -27,12 +27,7 @@ export function readCall({
   return { name: outline.stringAt(Slot.toolName), argsText: outline.textAt(Slot.arguments) };
 }
 
-/**
- * Returns the result of a call that is not sent, for a model that can correct itself.
- *
- * @param problems one line a field.
- * @returns the JSON text of a CallToolResult with `isError` (MCP 2025-11-25, server/tools, error handling).
- */
+/** For a model that can correct itself (MCP 2025-11-25, server/tools, error handling). @param problems one line a field. */
 export function invalidArgumentsResult(toolName: string, problems: readonly string[]): string {
   const tool = JSON.stringify(shorten(toolName));
   const text = [
@@ -43,21 +38,20 @@ export function invalidArgumentsResult(toolName: string, problems: readonly stri
   return JSON.stringify({ content: [{ type: "text", text }], isError: true });
 }
 
-/** The part of MAX_RESULT_BYTES for what is added to a result: its id, the framing of one event, and members for another revision. */
+/** For what is added to a result: its id, the framing of one event, and members for another revision. */
 const ADDED_BYTES = 1024;
 
-/** The tool policy of one lane, and the tools of its server. Calls pass the rules, the cheapest first. */
+/** Of one lane. The cheapest rules come first. */
 class LaneRules implements LanePolicy {
   readonly #context: Context;
   readonly #policy: ToolPolicy;
   readonly #lane: string | undefined;
   readonly #log: Log;
   readonly #limitsOf: ReturnType<typeof createToolLimits>;
-  /** The names that clients may call; undefined while the server is not ready or has not listed its tools. */
+  /** Undefined while the server has not listed its tools. */
   #names: ReadonlySet<string> | undefined;
-  /** The names of listed tools that are hidden from clients. */
   #hiddenNames: ReadonlySet<string> = new Set();
-  /** The tools by name, if arguments are checked. A name may have several tools, and it is unknown which one the server calls. */
+  /** If several tools have one name, it is unknown which one the server calls. */
   #definitions: ReadonlyMap<unknown, readonly JsonObject[]> = new Map();
 
   constructor(context: Context, policy: ToolPolicy, lane: string | undefined) {
@@ -121,7 +115,7 @@ class LaneRules implements LanePolicy {
     return error !== undefined && isSent ? toolNotFound(toolName, true) : error;
   }
 
-  /** @returns an error if clients may not call the tool; undefined if they may, or if the tools are not known yet. */
+  /** @returns undefined also if the tools are not known yet. */
   #missing(toolName: string | undefined): SidecarError | undefined {
     if (this.#policy.filter === undefined || this.#names === undefined) return undefined;
     return toolName !== undefined && this.#names.has(toolName) ? undefined : toolNotFound(toolName);
@@ -143,9 +137,9 @@ class LaneRules implements LanePolicy {
     return this.#context.config.maxResultBytes === undefined ? shown : withoutOutputSchemas(shown);
   }
 
-  /** Returns the check of a call, which uses the tools that are known when it runs. */
+  /** Uses the tools that are known when it runs. */
   #checkOf(argumentCheck: ArgumentCheck, caller: Caller, toolName: string, argsText: string | undefined): CallCheck {
-    // A call with invalid arguments that is sent may return to the queue if the server exits without reading it. It is checked again then.
+    // A call that is sent nevertheless may return to the queue, and is checked again.
     let isCounted = false;
     return (onVerdict) => {
       let stop: (() => void) | undefined;
@@ -167,7 +161,7 @@ class LaneRules implements LanePolicy {
     };
   }
 
-  /** @returns the result that answers the call; undefined if the call is sent nevertheless. */
+  /** @returns undefined if the call is sent nevertheless. */
   #onProblems(toolName: string, problems: readonly string[], isCounted: boolean): CallVerdict | undefined {
     const { config, counters } = this.#context;
     if (!isCounted) counters.policy.invalidArguments++;
@@ -179,15 +173,13 @@ class LaneRules implements LanePolicy {
   }
 }
 
-/** The operator's rules about tools, for all lanes: visible tools, their arguments, rates, limits, and the size of results. */
+/** For all lanes. Each rule is undefined if it is off. */
 export class ToolPolicy {
-  /** Selects the tools that clients can see and call. Each rule is undefined if it is off. */
   readonly filter: ToolFilter | undefined;
   readonly rates: CallRates | undefined;
   readonly argumentCheck: ArgumentCheck | undefined;
   readonly pinned: PinnedDescriptor | undefined;
 
-  /** @param descriptor the reviewed one; undefined if none is pinned. */
   constructor(context: Context, descriptor: Descriptor | undefined) {
     const { config } = context;
     const pinned = descriptor && new PinnedDescriptor(context, descriptor);
@@ -198,17 +190,15 @@ export class ToolPolicy {
     this.argumentCheck = config.argumentCheck === "off" ? undefined : new ArgumentCheck(context);
   }
 
-  /** Creates the policy of one lane. @param lane the name of a private lane in the log. */
+  /** @param lane the name of a private lane in the log. */
   forLane(context: Context, lane?: string): LanePolicy {
     return new LaneRules(context, this, lane);
   }
 
-  /** Returns the names of the listed tools that clients can see. */
   visibleNames(tools: readonly JsonObject[]): ReadonlySet<string> {
     return namesOf(tools, this.filter ?? (() => true));
   }
 
-  /** The fields for `/status`; undefined if there are none. */
   get status(): object | undefined {
     return this.pinned && { descriptor: this.pinned.status };
   }

@@ -7,19 +7,16 @@ import { isJsonObject, type JsonObject } from "../mcp/message.ts";
 import { isReadOnly, MAX_TOOLS } from "../server/tools.ts";
 
 /**
- * Returns true if the name of a tool matches a pattern. `*` matches any characters or none, `?` matches one code point, and other characters
- * match themselves. Case matters, and the whole name must match.
- *
- * Clients choose the names and must not choose the cost, so regular expressions and caches are not used. The cost is at most the product
- * of the lengths of name and pattern, and usually the length of the name.
+ * `*` matches any characters or none, `?` one code point. Clients choose the names and must not choose the cost, so regular expressions are not used:
+ * the cost is at most the product of both lengths.
  */
 export function matchesPattern(pattern: string, name: string): boolean {
   const wanted = Array.from(pattern);
   let position = 0;
   let index = 0;
-  /** The position in the pattern after the last star; -1 before the first. */
+  /** After the last star; -1 before the first. */
   let afterStar = -1;
-  /** The end of the part of the name that this star matches. */
+  /** The end of what this star matches. */
   let starEnd = 0;
   while (index < name.length) {
     const character = characterAt(name, index);
@@ -31,7 +28,7 @@ export function matchesPattern(pattern: string, name: string): boolean {
       index += character.length;
     } else {
       if (afterStar === -1) return false;
-      // Only the last star takes one more code point. Earlier stars never need to change.
+      // Earlier stars never need to change.
       position = afterStar;
       starEnd += characterAt(name, starEnd).length;
       index = starEnd;
@@ -44,15 +41,9 @@ function characterAt(text: string, index: number): string {
   return String.fromCodePoint(text.codePointAt(index) ?? 0);
 }
 
-/** Returns true if clients may see and call a tool. @param tool as in `tools/list`. */
 export type ToolFilter = (tool: JsonObject) => boolean;
 
-/**
- * Creates a filter of the tools that meet all conditions of the configuration.
- *
- * @param isPinned returns true if a tool equals the reviewed one; undefined if this is not required.
- * @returns undefined if no tool is hidden.
- */
+/** @param isPinned true if a tool equals the reviewed one. @returns undefined if no tool is hidden. */
 export function createToolFilter({ allowTools, denyTools, readOnly }: Config, isPinned?: ToolFilter): ToolFilter | undefined {
   if (allowTools === undefined && denyTools === undefined && !readOnly && isPinned === undefined) return undefined;
   return (tool) => {
@@ -64,12 +55,7 @@ export function createToolFilter({ allowTools, denyTools, readOnly }: Config, is
   };
 }
 
-/**
- * Removes the `outputSchema` of each tool from a response to `tools/list`. Clients reject a result without structuredContent if its tool has an
- * output schema (MCP 2025-11-25, server/tools). A result limit may remove structuredContent, so the schema must not promise it.
- *
- * @param body the response in valid JSON.
- */
+/** Clients reject a result without structuredContent if its tool has an output schema (MCP 2025-11-25, server/tools), and a result limit may remove it. */
 export function withoutOutputSchemas(body: string): string {
   const list = findPath(body, 0, ["result", "tools"]);
   if (list === undefined || body.charAt(list.start) !== "[") return body;
@@ -78,20 +64,15 @@ export function withoutOutputSchemas(body: string): string {
   return applyEdits(body, edits);
 }
 
-/** A longer tool is hidden if its value needs more than MAX_VALUE_BYTES. The value of a shorter one never does. In UTF-16 units. */
+/** A longer tool is hidden if its value could need more than MAX_VALUE_BYTES. In UTF-16 units. */
 const LONG_TOOL_LENGTH = 512 * 1024;
 
-/** The members of a tool (MCP 2025-11-25, schema, Tool). */
+/** MCP 2025-11-25, schema, Tool. */
 const TOOL_MEMBERS = ["name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution", "icons", "_meta"];
 
 /**
- * Removes the hidden tools from a response to `tools/list`. Every other byte stays unchanged.
- *
- * A client must not read the list differently. The result is an empty list if `result` or `tools` is ambiguous, or if `tools` is not an
- * array. A member is ambiguous if its name is repeated, or if another name differs from it only in case. A tool is removed if a member of
- * it is ambiguous, or if any object within it has a repeated name.
- *
- * @param body the response in valid JSON. Errors, and results without `tools`, are returned unchanged.
+ * Every other byte stays unchanged, and no client must read the list differently. So the list is empty if `result` or `tools` is ambiguous (a repeated
+ * name, or one that differs only in case), and a tool with an ambiguous member, or a repeated name in any object, is removed.
  */
 export function filterToolsList(body: string, isVisible: (tool: JsonObject) => boolean): string {
   const envelope = findMembers(body, 0, ["result"]);

@@ -15,45 +15,45 @@ import type { Call, ClientCall } from "./call.ts";
 import { internalError } from "./failures.ts";
 import type { Calls } from "./calls.ts";
 import type { Question, Questions } from "./questions.ts";
-import type { StatelessRequest } from "./stateless-client.ts";
+import type { StatelessRequest } from "./request-check.ts";
 
-/** The time in which further questions join the first one. A server that asks several at once sends them together. */
+/** Further questions join the first one: a server that asks several at once sends them together. */
 const SETTLE_MS = 40;
-/** The interval at which a server sees that its questions are still open. Its SDK gives up after 60 s without a sign. */
+/** A server sees that its questions are still open. Its SDK gives up after 60 s without a sign. */
 const PROGRESS_MS = 20_000;
 
-/** The errors of a call whose server has answered it. After any other error, the call is gone. */
+/** The server has answered these calls. After any other error, the call is gone. */
 const KEPT_ERRORS: ReadonlySet<string> = new Set(["UPSTREAM_RESPONSE_TOO_LARGE", "UPSTREAM_INVALID_RESPONSE", "INTERNAL_ERROR"]);
 
 /**
- * A call that may need several requests of its client: each result `input_required` ends one, and the answers come with the next one (MCP
- * 2026-07-28, basic/utilities/mrtr). The server sees one call, and gets the answers as responses to its own requests.
+ * A call that may need several requests of its client: each result `input_required` ends one, and the answers come with the next (MCP
+ * 2026-07-28, basic/utilities/mrtr). The server sees one call, and gets responses to its own requests.
  *
- * The call has the reply of the client's current request. Between two requests it is parked, with a reply whose response is kept here.
+ * The call has the reply of the client's current request. Between two, it is parked, with a reply whose response is kept here.
  */
 export class AskingCall implements Askable, ReplyTarget {
   readonly memory: MemoryAccount;
   declared: AskKinds;
   missing: AskKinds = 0;
-  /** The state that the client's next request must have, while the call is parked. Only `ParkedCalls` changes it. */
+  /** That of the client's next request, while the call is parked. Only `ParkedCalls` changes it. */
   state: string | undefined;
-  /** The time at which the client is asked; while the call is parked, that of the next sign to the server, or of the end. */
+  /** When the client is asked; while the call is parked, the next sign to the server, or the end. */
   readonly timer: Timer;
   readonly #questions: Questions;
   readonly #parked: ParkedCalls;
   readonly #binding: string;
-  /** Answers that the client has sent with its first request, by key. Each is used once. */
+  /** From the client's first request, by key. Each is used once. */
   readonly #early: Map<string, string>;
   /** Undefined until its server asks. */
   #call: ClientCall | undefined;
-  /** What the reply of the client's last request had. */
+  /** Of the reply to the client's last request. */
   #transforms: readonly Transform[] = [];
   #onDisconnect: (() => void) | undefined;
   #expiresAtMs = 0;
-  /** The response to the call, if it has ended while it was parked. */
+  /** If the call has ended while it was parked. */
   #outcome: { readonly response: string | SidecarError; readonly memory: Reservation } | undefined;
 
-  /** @param questions those of the server. @param first not kept, because its text may be long. */
+  /** The first request is not kept, because its text may be long. */
   constructor(questions: Questions, parked: ParkedCalls, { request, envelope, memory }: StatelessRequest) {
     [this.#questions, this.#parked, this.memory] = [questions, parked, memory];
     this.declared = envelope.declared;
@@ -67,7 +67,7 @@ export class AskingCall implements Askable, ReplyTarget {
     return this.#questions.calls;
   }
 
-  /** Asks the client about its call, together with the questions that follow soon. */
+  /** Questions that follow soon are asked together. */
   ask(question: Question, call: ClientCall): void {
     const id = readValue(question.idText);
     question.key = keyOf(id, new Set(this.#questions.about(call).map(({ key }) => key)));
@@ -93,7 +93,7 @@ export class AskingCall implements Askable, ReplyTarget {
     return this.#binding === bindingOf(request);
   }
 
-  /** Continues the call with the client's next request. Questions without a valid answer are asked again. */
+  /** Questions without a valid answer are asked again. */
   resume({ reply, request, envelope }: StatelessRequest, answers: ReadonlyMap<string, string>): void {
     const call = this.#call;
     reply.askable = this;
@@ -117,7 +117,7 @@ export class AskingCall implements Askable, ReplyTarget {
     this.#settleSoon();
   }
 
-  /** Ends the call at the server, after it was removed from the parked ones. Answers in place of a client that has not come back. */
+  /** Ends the call at the server, and answers in place of a client that has not come back. */
   expire(reason: string): void {
     this.#outcome?.memory.release();
     const call = this.#call;
@@ -147,7 +147,7 @@ export class AskingCall implements Askable, ReplyTarget {
     this.timer.set(Math.min(this.timer.atMs, this.calls.context.nowMs() + SETTLE_MS));
   }
 
-  /** Asks the client: parks the call, and ends the request with the questions. */
+  /** Parks the call, and ends the request with the questions. */
   #settle(): void {
     const call = this.#call;
     const { calls } = this;
@@ -181,7 +181,7 @@ export class AskingCall implements Askable, ReplyTarget {
   }
 }
 
-/** Returns a text that is the same only for requests with the same method, name and arguments. */
+/** The same only for requests with the same method, name and arguments. */
 function bindingOf({ method, text, outline }: RequestMessage): string {
   const spans = [Slot.toolName, Slot.uri, Slot.arguments].map((slot) => outline.span(slot));
   const parts = spans.map((span) => span && text.slice(span.start, span.end));
@@ -192,7 +192,7 @@ function bindingOf({ method, text, outline }: RequestMessage): string {
 
 const STATE_BYTES = 24;
 
-/** The calls whose clients were asked and have not answered. A client finds its call by the state of its last result, which is valid once. */
+/** The calls whose clients were asked. A client finds its call by the state of its last result, which is valid once. */
 export class ParkedCalls {
   readonly #context: Context;
   readonly #replica: string;
@@ -211,7 +211,7 @@ export class ParkedCalls {
     onDrain(context, "parked call", () => this.end("shutdown"));
   }
 
-  /** `refused` counts the rounds of questions that were refused because too many calls were parked. */
+  /** `refused` counts rounds of questions that too many parked calls have prevented. */
   get status(): { readonly now: number; readonly expired: number; readonly refused: number } {
     return { now: this.#byState.size, expired: this.#expired, refused: this.#refused };
   }
@@ -220,7 +220,7 @@ export class ParkedCalls {
     return this.#of(holder).length > 0;
   }
 
-  /** @returns the state that the next request of the client must have; or the reason why the call cannot wait. */
+  /** @returns the state for the client's next request, or why the call cannot wait. */
   add(call: AskingCall): string | { readonly refusal: string } {
     const { config, draining } = this.#context;
     if (draining.aborted) return { refusal: "The sidecar is shutting down" };
@@ -239,13 +239,12 @@ export class ParkedCalls {
     call.state = undefined;
   }
 
-  /** Ends a call whose client has not answered in time. */
   expire(call: AskingCall): void {
     this.#expired++;
     this.#end(call, "its client has not answered in time");
   }
 
-  /** Returns the parked call of a request with a state; the error if there is none. Undefined for a request without one. */
+  /** @returns the error for an unknown state; undefined for a request without one. */
   find(request: RequestMessage, holder: MemoryHolder): AskingCall | SidecarError | undefined {
     const { text, outline } = request;
     const span = outline.span(Slot.repeatedState);
@@ -255,7 +254,7 @@ export class ParkedCalls {
     return call?.memory.holder === holder && call.isFor(request) ? call : this.#unknownState(state);
   }
 
-  /** Ends the calls of a holder at the server; all by default. */
+  /** @param holder undefined for all. */
   end(reason: string, holder?: MemoryHolder): void {
     for (const call of holder === undefined ? this.#byState.values() : this.#of(holder)) this.#end(call, reason);
   }
@@ -281,29 +280,28 @@ export class ParkedCalls {
   }
 }
 
-/** The length of the questions whose call is not known, in UTF-16 units. They count for no client yet. */
+/** Of questions whose call is not known, in UTF-16 units. They count for no client yet. */
 const MAX_WAITING_LENGTH = 1024 * 1024;
-/** The time in which all calls but one must end, so that the question of a server can be assigned to a call. */
+/** In this time all calls but one must end, so that a question can be assigned. */
 const MAX_WAIT_MS = 5000;
-/** The time in which a call must end after its question was refused, before the next question is. */
+/** In this time a call must end after its question was refused, before the next one is. */
 const NEXT_REFUSAL_MS = 1000;
 
 const NO_CALL = "The question belongs to no call in flight";
 const AMBIGUOUS = "The question cannot be assigned to a call: several are in flight, or one was cancelled";
 
 /**
- * The questions of a server that may ask its clients, all of one principal. A question does not name its call. It belongs to the only call in
- * flight. If there are several, no more are sent until one is left, since the call that asks cannot end.
+ * The questions of a server that may ask its clients, all of one principal. A question belongs to the only call in flight. If there are
+ * several, no more are sent until one is left, since the call that asks cannot end.
  */
 export class SharedQuestions {
   readonly questions: Questions;
   readonly #onChanged: () => void;
   /** True while a ping shows if the server has read a cancellation. */
   #isPinged = false;
-  /** The time at which the newest question is refused that cannot be assigned. */
+  /** When the newest question is refused that cannot be assigned. */
   readonly #refusal: Timer;
 
-  /** @param onChanged called when the server has become free for other calls, or no longer is. */
   constructor(questions: Questions, onChanged: () => void) {
     [this.questions, this.#onChanged] = [questions, onChanged];
     const { calls } = questions;
@@ -358,7 +356,6 @@ export class SharedQuestions {
     this.#assign();
   }
 
-  /** Assigns questions to the only call in flight, or waits until there is only one. */
   #assign(): void {
     const { calls } = this.questions;
     const waiting = this.questions.about(undefined);
@@ -380,7 +377,7 @@ export class SharedQuestions {
     this.#onChanged();
   }
 
-  /** Returns the call that asks; "waits" if several calls could be it; undefined if it cannot be found, or if no client can be asked. */
+  /** "waits" if several calls could have asked; undefined if no client can be asked. */
   #findOwner(): ClientCall | "waits" | undefined {
     const { calls } = this.questions;
     const inFlight = calls.ofClients;

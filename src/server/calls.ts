@@ -14,40 +14,44 @@ import {
   type CallCheck,
   type CallLimits,
   type CallVerdict,
+  cancellation,
   type ClientCall,
   createLine,
   type Effect,
   effectOf,
+  internalReply,
+  type InternalRequest,
+  internalRequest,
   isOfClient,
   type LaneLoad,
   MAX_RENEWED_TIMES,
+  type OnInternalResult,
   type Outcome,
   RequestIds,
+  resultTo,
   sendIf,
 } from "./call.ts";
 import { DropLog } from "./dropped.ts";
 import { internalError, overloaded, requestTimedOut, toolsNotListed, upstreamNotReady } from "./failures.ts";
-import { cancellation, internalReply, type InternalRequest, internalRequest, resultTo, type OnInternalResult } from "./internal-calls.ts";
 import { RequestQueue } from "./queue.ts";
 import { Semaphore } from "./slots.ts";
 import { ClientTasks } from "./tasks.ts";
 
 /** The limit for requests that are kept in memory to be sent again: a caller may have a thousand requests in flight. */
 const MAX_KEPT_BYTES = 64 * 1024;
-/** Limits the sidecar's own requests in flight, so that clients' requests keep moving: one client may cancel a thousand subscriptions at once. */
+/** The sidecar's own requests in flight: one client may cancel a thousand subscriptions at once. */
 const MAX_IN_TURN = 16;
-/** The limit for lines in the stdin that the server has caused, such as responses to its pings. They count for no client's memory. */
+/** For lines in the stdin that the server has caused, such as responses to its pings. */
 const MAX_OWN_BYTES = 256 * 1024;
 
 /** A request that waits until the server is ready, and is then routed again. */
 export interface HeldRequest {
-  /** The client. It takes turns with others. */
   readonly owner: { readonly memory: MemoryAccount };
   readonly reply: Pick<Reply, "acceptedAtMs" | "onDisconnect">;
   readonly request: Pick<RequestMessage, "method" | "text">;
 }
 
-/** The number of abandoned requests that are remembered. They distinguish a late response from one with a wrong id. */
+/** They distinguish a late response from one with a wrong id. */
 const MAX_ABANDONED = 1000;
 
 /** The calls of one server: each is sent at once, queued until the server is ready and has a free slot, or rejected. */
@@ -57,54 +61,51 @@ export class Calls {
   readonly queue: RequestQueue;
   readonly tasks = new ClientTasks();
   readonly dropped: DropLog;
-  /** The stdin of the current generation; undefined if there is none. */
+  /** Undefined without a generation. */
   input: UpstreamInput | undefined;
-  /** The handshake of the current generation; undefined until it has finished. */
+  /** Undefined until the current generation has finished it. */
   handshake: UpstreamHandshake | undefined;
-  /** The handshake of the current or the last generation; undefined before the first. */
+  /** That of the current or the last generation; undefined before the first. */
   lastHandshake: UpstreamHandshake | undefined;
-  /** The tools that certainly only read. Empty until all tools are listed, and while they are outdated. */
+  /** Empty until all tools are listed, and while they are outdated. */
   readOnlyTools: ReadonlySet<string> = new Set();
-  /** Called with each call that times out. */
   onTimeout: ((call: Call) => void) | undefined;
-  /** Called when a call of a client that the server has is given up. */
   onAbandoned: ((call: Call) => void) | undefined;
-  /** Called when a client's call has ended, was parked, or goes on after that. */
+  /** Called when a client's call has ended, was parked, or goes on. */
   onChanged: ((call: Call) => void) | undefined;
-  /** Counts the calls that were passed to a stdin, and the server's messages, in one order. The number of the last of both, and of the last message. */
+  /** The number of the last call or message, and of the last message of the server, in one order. */
   lastNumber = 0;
   lastMessageNumber = 0;
-  /** True if all that clients have sent to this generation is of one principal: a token, or without tokens a network address. */
+  /** True if this generation has got messages of one principal only. */
   hasOnePrincipal = true;
   /** Of lines that clients can cause at any rate. */
   readonly #log: Log;
   readonly #isWaitingForClient: () => boolean;
   readonly #ids = new RequestIds();
-  /** Fires when a call may be due, or earlier: an end does not move it. So a call that ends soon costs it nothing. */
+  /** May fire too early: an end does not move it, so a call that ends soon costs it nothing. */
   readonly #timer: Timer;
-  /** In the order of their ids. A Map would leave a table of ended calls behind every few calls, which only a full garbage collection frees. */
+  /** In the order of their ids. A Map would leave old tables behind, which only a full garbage collection frees. */
   readonly #all: Call[] = [];
   readonly #abandoned = new Map<unknown, string>();
-  /** The highest id that the server has answered. It answers in any order, but reads in the order of ids. */
+  /** It answers in any order, but reads in the order of ids. */
   #highestAnsweredId = 0;
-  /** The last id when a request was abandoned, and when the server was sent anything but a request; -1 before. */
+  /** The last id at that time; -1 before. A notification is anything but a request. */
   #lastIdAtAbandon = -1;
   #lastIdAtNotification = -1;
-  /** The calls of clients that wait for a response, without parked ones. */
+  /** Without parked ones. */
   #openCount = 0;
   #empty: PromiseWithResolvers<void> | undefined;
-  /** The bytes of the calls whose arguments are being checked. Each holds a slot, so there are at most MAX_IN_FLIGHT. */
+  /** At most MAX_IN_FLIGHT calls, since each holds a slot. */
   #checkingBytes = 0;
-  /** The bytes of the lines that the server has caused and has not read. */
+  /** Of lines that the server has caused and has not read. */
   #ownBytes = 0;
-  /** The client whose messages this generation has got; undefined if it has got none. */
+  /** The last one whose messages this generation has got. */
   #principal: MemoryHolder | undefined;
-  /** The owner of the sidecar's own requests. */
   readonly #sidecar = {};
-  /** Of those requests of which only a few are sent at a time. */
+  /** Of its requests of which only a few are sent at a time. */
   readonly #inTurn = new Semaphore("the sidecar", MAX_IN_TURN);
 
-  /** @param isWaitingForClient true while the server waits for the answer of a client: that time does not count. */
+  /** @param isWaitingForClient true while the server waits for a client: that time does not count. */
   constructor(context: Context, upstream: Upstream, isWaitingForClient: () => boolean) {
     this.context = context;
     this.upstream = upstream;
@@ -126,12 +127,10 @@ export class Calls {
     return { requestsInFlight: this.#openCount - suspended, suspended, waiting: this.queue.length, queuedBytes: this.#queuedBytes };
   }
 
-  /** The number of calls with an id that have not ended. */
   get size(): number {
     return this.#all.length;
   }
 
-  /** Returns these calls, in the order of their ids. */
   values(): Call[] {
     return [...this.#all];
   }
@@ -144,10 +143,8 @@ export class Calls {
   }
 
   /**
-   * Sends a request or queues it. Rejects it if neither is possible.
-   *
-   * @param caller undefined for a request of the sidecar itself.
-   * @returns the call; undefined if it was rejected.
+   * @param caller undefined for the sidecar itself.
+   * @returns undefined if it was rejected.
    */
   carry(
     caller: Caller | undefined,
@@ -184,18 +181,17 @@ export class Calls {
     return call;
   }
 
-  /** Sends or queues a client's notification, after the queued requests of its caller. @returns the error if it is rejected. */
+  /** Comes after the queued requests of its caller. @returns the error if it is rejected. */
   carryNotification(caller: Caller, text: string, method: string): SidecarError | undefined {
     const { config, nowMs } = this.context;
     return this.roomError(text) ?? this.hold(new Call("notification", caller, method, text, caller), nowMs() + config.holdTimeoutMs);
   }
 
   /**
-   * Holds a request in the queue until the server is ready.
+   * Queues a request until the server is ready, and routes it again then.
    *
-   * @param onReady called then, to send the request.
-   * @param onFailed called instead if the request waits for too long, or the queue is full.
-   * @param semaphore whose slots it needs, besides a server that is ready.
+   * @param onFailed called instead if it waits for too long, or the queue is full.
+   * @param semaphore whose slots it needs too.
    */
   holdRequest(
     { owner, reply, request }: HeldRequest,
@@ -215,7 +211,7 @@ export class Calls {
     else reply.onDisconnect = () => this.end(call, "unread");
   }
 
-  /** Lets a call go on now, or queues it until the server is ready. @returns the error if there is no room for it. */
+  /** @returns the error if there is no room for it. */
   hold(call: Call, expiresAtMs: number): SidecarError | undefined {
     const place = this.queue.enter(call);
     if (place === undefined) return this.notSent();
@@ -226,14 +222,14 @@ export class Calls {
     return undefined;
   }
 
-  /** Lets requests that wait go on now, whether the server is free or not: another one may take them. */
+  /** Lets requests that wait go on now: another server may take them. */
   releaseWaiting(): void {
     // Those that come back meanwhile wait again.
     const waiting = [...this.queue.entries].filter(({ kind }) => kind === "waiting");
     for (const call of waiting) if (call.state === "queued") call.onReady?.();
   }
 
-  /** Sends or queues a request of the sidecar itself. @returns the call; undefined if it was rejected. */
+  /** @returns undefined if it was rejected. */
   ask(method: string, params: object, onEnded: Call["onEnded"], onResult?: OnInternalResult, limits?: CallLimits): Call | undefined {
     const target = resultTo((text, reason, error) => {
       // A failure during shutdown is expected.
@@ -244,36 +240,30 @@ export class Calls {
     return this.carry(undefined, reply, internalRequest(method, params, this.lastHandshake?.requestMeta), onEnded, limits);
   }
 
-  /** Sends a request of the sidecar itself, in order and a few at a time. */
   askInTurn({ method, params, isCurrent, onEnded, memory }: InternalRequest): void {
     const call = this.ask(method, params, onEnded, undefined, { ...(isCurrent && sendIf(isCurrent)), semaphore: this.#inTurn });
     if (call === undefined || call.state === "ended") memory?.release();
     else call.memory = memory;
   }
 
-  /** Sends a request that only shows if the server responds. */
+  /** Only shows if the server responds. */
   ping(onEnded?: () => void, limits?: CallLimits): Call | undefined {
     return this.ask(this.lastHandshake?.pingMethod ?? "ping", {}, onEnded, undefined, limits);
   }
 
-  /**
-   * Sends a request that stays open for any time, such as a subscription. The next generation does not get it.
-   *
-   * @returns the call; undefined if it was rejected.
-   */
+  /** Sends a request that stays open for any time, such as a subscription. */
   open(reply: Reply, request: RequestMessage): Call | undefined {
     return this.carry(undefined, reply, request, undefined, { timeoutMs: Number.POSITIVE_INFINITY });
   }
 
-  /** Ends a request that stays open. Does nothing after its end. */
   endOpen(call: Call | undefined, reason: string): void {
     if (call !== undefined) this.giveUp(call, reason, "unread");
   }
 
   /**
-   * Sends a line of the sidecar to this generation only. The lines in the stdin are limited, since a server may never read them.
+   * Sends a line to this generation only.
    *
-   * @param cause the memory of the client that has caused the line; undefined for the server. @returns false if there is no room.
+   * @param cause the client that has caused it; undefined for the server. @returns false if there is no room: a server may never read.
    */
   sendInternal(text: string, cause?: MemoryAccount): boolean {
     if (this.inputRoomError(text) !== undefined) return false;
@@ -290,7 +280,7 @@ export class Calls {
     return true;
   }
 
-  /** @returns the error if there is no room for a line that may be held. A single queued line may exceed the limit by itself. */
+  /** @returns the error if there is no room for a line that may be held. A single one may exceed the limit. */
   roomError(text: string, queuedBytes = this.#queuedBytes): SidecarError | undefined {
     const roomBytes = this.context.config.maxQueuedBytes - queuedBytes;
     // A UTF-16 unit has at most three bytes. The exact size is computed only if this estimate is too large.
@@ -298,17 +288,15 @@ export class Calls {
     return hasRoom ? undefined : overloaded("its input queue is full");
   }
 
-  /** @returns the error if there is no room for a line that is never held. Held calls do not count: the server may need this line to end one. */
+  /** The same for a line that is never held. Held calls do not count: the server may need this line to end one. */
   inputRoomError(text: string): SidecarError | undefined {
     return this.roomError(text, this.input?.queuedBytes ?? 0);
   }
 
-  /** Returns the error for a server that is not ready. @param call undefined for a request that was never queued. */
   notReady(call?: Call): SidecarError {
     return upstreamNotReady(this.upstream.status(), Date.now(), call?.isSent, call && this.effectOf(call));
   }
 
-  /** Returns the error for the current obstacle. @param call undefined for a request that was never queued. */
   notSent(call?: Call): SidecarError {
     if (!this.queue.isReady) return this.notReady(call);
     const { blocks, length } = this.queue;
@@ -321,7 +309,6 @@ export class Calls {
     return overloaded(`${this.context.config.maxInFlight} in flight, ${length} queued`, ...outcome);
   }
 
-  /** Returns the effect of sending a call again. */
   effectOf({ method, toolName = "", retry }: Call): Effect {
     // The call was read-only when it was queued again. The next generation may not have listed its tools yet.
     if (retry !== "none") return "safe";
@@ -329,58 +316,50 @@ export class Calls {
     return effectOf(method);
   }
 
-  /** Returns the arguments for the error of a call that is given up. */
   outcomeOf(call: Call): [method: string, sent: boolean, effect: Effect] {
     return [call.method, call.isSent, this.effectOf(call)];
   }
 
-  /** Returns the call that was sent with this id, and is not queued again. */
+  /** Returns the call with this id that the server has. */
   getWritten(wireId: unknown): Call | undefined {
     const call = typeof wireId === "number" ? this.#all[this.#indexOf(wireId)] : undefined;
     return call?.wireId === wireId && call?.isWritten === true ? call : undefined;
   }
 
-  /** Must be called for each response. */
   onAnswered(id: number): void {
     this.#highestAnsweredId = Math.max(this.#highestAnsweredId, id);
   }
 
-  /** Must be called when the server is sent anything but a request. */
   onNotification(): void {
     this.#lastIdAtNotification = this.#ids.last;
   }
 
-  /** True if the server may not have read yet that a request was abandoned: it has answered none that was sent later. */
+  /** True if the server may not have read yet that a request was abandoned. */
   get hasUnreadAbandoned(): boolean {
     return this.#lastIdAtAbandon >= this.#highestAnsweredId;
   }
 
-  /** True if the server may not have read all that it was sent besides requests: it has answered none that was sent later. */
+  /** The same for all that it was sent besides requests. */
   get hasUnreadNotification(): boolean {
     return Math.max(this.#lastIdAtNotification, this.#lastIdAtAbandon) >= this.#highestAnsweredId;
   }
 
-  /** Returns why the request of a late response was abandoned, and forgets it. */
   takeAbandoned(id: unknown): string | undefined {
     const reason = this.#abandoned.get(id);
     this.#abandoned.delete(id);
     return reason;
   }
 
-  /** The requests of clients that the server has, in the order of their ids. */
+  /** Those that the server has, in the order of their ids. */
   get ofClients(): ClientCall[] {
     return this.#all.filter(isOfClient).filter(({ isWritten }) => isWritten);
   }
 
-  /**
-   * True if nobody but the sender of this call can have chosen what the server prints: its client is the only principal, or the sidecar has sent
-   * it, and this generation has got nothing of a client.
-   */
+  /** True if nobody but the sender of this call can have chosen what the server prints. */
   isOnlySender({ kind }: Call): boolean {
     return kind === "client" ? this.hasOnePrincipal : this.#principal === undefined;
   }
 
-  /** Must be called when this generation gets something of a client. */
   noteClient(holder: MemoryHolder): void {
     if (holder === this.#principal) return;
     this.hasOnePrincipal = this.#principal === undefined;
@@ -388,10 +367,9 @@ export class Calls {
   }
 
   /**
-   * Ends a call without a response from the server. Sends the server a cancellation if it may have the call (MCP 2025-11-25,
-   * basic/utilities/cancellation).
+   * Ends a call without a response of the server, and cancels it there (MCP 2025-11-25, basic/utilities/cancellation).
    *
-   * @param ofClient the client's own cancellation as the server reads it; the default is one from the sidecar.
+   * @param ofClient the client's own cancellation as the server reads it.
    */
   giveUp(call: Call, reason: string, outcome: SidecarError | "dismissed" | "unread", ofClient?: string): void {
     const { wireId, method, toolName, account } = call;
@@ -410,25 +388,24 @@ export class Calls {
     this.end(call, outcome);
   }
 
-  /** Ends a call that was not sent with the sidecar's own response. */
+  /** Ends a call that was not sent. */
   answer(call: Call, verdict: CallVerdict): void {
     if (verdict instanceof SidecarError) this.giveUp(call, "rejected by a check", verdict);
     else this.end(call, verdict);
   }
 
-  /** Rejects all calls that are queued, and those that come later: there will be no other server. */
+  /** There will be no other server. */
   close(): void {
     this.queue.end();
     this.#timer.clear();
   }
 
-  /** Gives up several calls. Queued calls go first, so that none of them is sent when another call frees its slot. */
+  /** Queued calls go first, so that none is sent when another one frees its slot. */
   giveUpAll(calls: Iterable<Call>, reason: string, describe: (call: Call) => SidecarError): void {
     const { queued = [], others = [] } = Object.groupBy(calls, ({ state }) => (state === "queued" ? "queued" : "others"));
     for (const call of [...queued, ...others]) this.giveUp(call, reason, describe(call));
   }
 
-  /** Fails a call whose time is up. */
   #timeOut(call: Call): void {
     this.onTimeout?.(call);
     // The time since its acceptance, or its last full renewal.
@@ -436,12 +413,11 @@ export class Calls {
     this.giveUp(call, "timeout", requestTimedOut(call, takenMs, call.isSent, this.effectOf(call)));
   }
 
-  /** Renews the time of all calls that the server has, up to the limit of each. */
   extend(nowMs: number): void {
     for (const call of this.#all) if (call.isWritten) call.extend(nowMs);
   }
 
-  /** Parks a call whose client was asked: it takes no slot and no time, and its client waits for nothing. */
+  /** Its client was asked: it takes no slot and no time. */
   park(call: Call): void {
     call.state = "parked";
     this.#close(call);
@@ -449,7 +425,7 @@ export class Calls {
     this.onChanged?.(call);
   }
 
-  /** Continues a parked call with the next request of its client, which has a time of its own. */
+  /** Continues with the next request of its client, which has a time of its own. */
   resume(call: Call): void {
     const acceptedAtMs = call.reply?.acceptedAtMs ?? 0;
     call.state = "passed";
@@ -462,9 +438,9 @@ export class Calls {
   }
 
   /**
-   * Suspends a call that the server has answered without ending it. Its client goes on waiting.
+   * The server has answered it without ending it. Its client goes on waiting.
    *
-   * @param isAsked true if the client is asked. A person who answers takes more time than the call has.
+   * @param isAsked true if a person answers, which takes more time than the call has.
    */
   suspend(call: Call, isAsked: boolean): void {
     this.onAnswered(call.wireId);
@@ -476,7 +452,7 @@ export class Calls {
     this.queue.free(call);
   }
 
-  /** Sends a suspended call as this request, or queues it. It gets a new time if its client was asked. */
+  /** Sends a suspended call as this request. It gets a new time if its client was asked. */
   repeat(call: Call, request: RequestMessage): void {
     const nowMs = this.context.nowMs();
     if (call.deadlineMs === Number.POSITIVE_INFINITY) call.renew(nowMs);
@@ -522,8 +498,7 @@ export class Calls {
   }
 
   /**
-   * Queues the lost generation's calls of clients for the next one: first those to send again, then those that were never sent. Fails those
-   * that the lost generation may have seen, and the requests of the sidecar itself.
+   * Queues calls of clients for the next generation: first those to send again, then those that were never sent. Fails the others.
    *
    * @returns the number of clients' calls that failed.
    */
@@ -564,7 +539,6 @@ export class Calls {
     return count;
   }
 
-  /** Returns a call that was not sent yet, with its text for the server. */
   #create(caller: Caller | undefined, reply: Reply, request: RequestMessage, limits: CallLimits | undefined): Call {
     const { retry, requestTimeoutMs, streamAfterMs } = this.context.config;
     const { method } = request;
@@ -587,7 +561,7 @@ export class Calls {
     return call;
   }
 
-  /** Returns the index of the call with this id, or else of the one after it. */
+  /** Returns the index of this id, or else of the next one. */
   #indexOf(wireId: number): number {
     let low = 0;
     let high = this.#all.length;
@@ -604,7 +578,7 @@ export class Calls {
     if (this.#all[index] === call) this.#all.splice(index, 1);
   }
 
-  /** Removes a call whose response is no longer awaited, and remembers the reason. */
+  /** Its response is no longer awaited. */
   #abandon(call: Call, reason: string): void {
     this.#remove(call);
     this.#abandoned.set(call.wireId, reason);
@@ -613,20 +587,18 @@ export class Calls {
     if (this.#abandoned.size > MAX_ABANDONED) this.#abandoned.delete(oldest);
   }
 
-  /** A ready server gets at least half of the time to respond. If queueing could take it all, an unresponsive server would not be detected. */
+  /** A ready server gets at least half of the time. Else one that is unresponsive would not be detected. */
   #maxWaitMs({ timeoutMs }: Call): number {
     const { holdTimeoutMs } = this.context.config;
     return this.queue.isReady ? Math.min(holdTimeoutMs, timeoutMs / 2) : holdTimeoutMs;
   }
 
-  /** A client begins to wait for a call. */
   #open({ caller, reply }: Call): void {
     reply?.accept();
     this.#openCount++;
     caller?.beginCall();
   }
 
-  /** A client no longer waits for a call. */
   #close({ caller }: Call): void {
     this.#openCount--;
     caller?.endCall(this.context.nowMs());
@@ -635,11 +607,7 @@ export class Calls {
     this.#empty = undefined;
   }
 
-  /**
-   * Sends a call that has left the queue, or did not have to wait. Times it out instead if reading its body or queueing took too long.
-   *
-   * @param isChecked true after its check.
-   */
+  /** Sends a call, or times it out if reading its body or queueing took too long. */
   #admit(call: Call, isChecked = false): void {
     const { onReady } = call;
     if (onReady !== undefined) return onReady();
@@ -684,7 +652,6 @@ export class Calls {
     if (call.state === "checking") call.stopCheck = stop;
   }
 
-  /** Ends the check of a call. */
   #stopCheck(call: Call): void {
     this.#checkingBytes -= call.byteLength;
     call.state = "queued";
@@ -727,7 +694,7 @@ export class Calls {
     }
   }
 
-  /** Ends a call that is queued, because it has waited for too long, another one needs its place, or there is no server any more. */
+  /** It has waited for too long, another one needs its place, or there is no server any more. */
   #reject(call: Call): void {
     const { kind, method } = call;
     this.queue.remove(call);
@@ -739,7 +706,6 @@ export class Calls {
     this.#log.warn({ method: shorten(method) }, "client notification dropped: the mcp server was not ready in time");
   }
 
-  /** Returns the lost generation's calls that are sent again to the next one. */
   #takeRetries(): Call[] {
     const nowMs = this.context.nowMs();
     const retried: Call[] = [];

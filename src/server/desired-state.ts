@@ -7,68 +7,74 @@ import { type Reservation, textMemoryBytes } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Caller } from "../session/session.ts";
 import { Timer } from "../timers.ts";
-import { type Call, type CallCheck, EMPTY_RESULT, refuse, type RequestDecision, sendIf, unavailable } from "./call.ts";
+import {
+  type Call,
+  type CallCheck,
+  EMPTY_RESULT,
+  internalReply,
+  internalRequest,
+  type InternalRequest,
+  refuse,
+  type RequestDecision,
+  resultTo,
+  sendIf,
+  unavailable,
+} from "./call.ts";
 import type { Calls } from "./calls.ts";
-import { internalReply, internalRequest, type InternalRequest, resultTo } from "./internal-calls.ts";
 import type { ModernSubscription } from "./subscriptions.ts";
 
-/** The maximum number of resources that one client is subscribed to. Above it, subscribe requests are rejected. */
+/** Resources that one client may subscribe to. */
 const MAX_URIS = 1024;
 const TOO_MANY = `This client has ${MAX_URIS} subscriptions, its limit; end some first`;
 const NO_MEMORY = "The sidecar has no memory left for another subscription; end some first";
-/** The memory of a subscription besides its URI. */
+/** Besides its URI. */
 const SUBSCRIPTION_BYTES = 512;
 
 /** Sent once to a new server, for any number of changes that the former one was notified of. */
 const ROOTS_CHANGED = '{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}';
 
-/** The level and the resources that one client wants. Levels are indexes of LEVELS. */
+/** What one client wants. Levels are indexes of LEVELS. */
 interface Wants {
-  /** The level that it has asked for last; undefined for none. */
+  /** What it has asked for last. */
   level: number | undefined;
-  /** The newest level that a server has accepted, and the number of its request. */
+  /** The newest that a server has accepted, and the number of its request. */
   accepted: { readonly level: number | undefined; readonly sequence: number };
   readonly uris: Set<string>;
 }
 
-/** A resource that clients are subscribed to, or are subscribing to. */
 interface Resource {
-  /** True if the current server has confirmed a subscription. */
+  /** By the current server. */
   isConfirmed: boolean;
-  /** By client: if one of its subscribe requests had a result, and the number of those in flight. */
+  /** By client: if one of its requests had a result, and how many are in flight. */
   readonly subscriptions: Map<Caller, { isConfirmed: boolean; requestsInFlight: number; readonly memory: Reservation }>;
 }
 
-/** All that the clients of a server want it to do without a further request: log, watch resources, announce changes. It outlives each process. */
+/** What clients want of a server without a further request: log, watch resources, announce changes. It outlives each process. */
 export class DesiredState {
-  /** True if a client has changed its roots since its `initialize`. */
+  /** Since its `initialize`. */
   haveRootsChanged = false;
-  /** The clients that get each change of a list. */
   readonly listeners = new Set<Caller>();
-  /** Those of clients without a session, at a server without sessions. */
+  /** Of clients without a session, at a server without sessions. */
   readonly subscriptions = new Set<ModernSubscription>();
   readonly #clients = new Map<Caller, Wants>();
   readonly #resources = new Map<string, Resource>();
-  /** The number of clients of each level: a search of all clients would cost more beside many idle ones. */
+  /** Clients by level: a search of all would cost more beside many idle ones. */
   readonly #counts = LEVELS.map(() => 0);
   #lastSequence = 0;
 
-  /** The clients that are subscribed to a resource, or are subscribing to one. */
   get subscribers(): Iterable<Caller> {
     return this.#resources.values().flatMap(({ subscriptions }) => subscriptions.keys());
   }
 
-  /** The resources that any client is subscribed to, or is subscribing to. */
   get uris(): ReadonlySet<string> {
     return new Set(this.#resources.keys());
   }
 
-  /** The most verbose level that a client has asked for. Each client gets messages from its own level up. */
+  /** The most verbose one that a client has asked for. */
   get level(): string | undefined {
     return LEVELS[this.#counts.findIndex(Boolean)];
   }
 
-  /** The most verbose level of a client that a server has accepted. */
   get acceptedLevel(): string | undefined {
     return LEVELS[this.#clients.values().reduce((least, { accepted }) => Math.min(least, accepted.level ?? least), LEVELS.length)];
   }
@@ -78,10 +84,8 @@ export class DesiredState {
   }
 
   /**
-   * Notes the level that a client asks for.
-   *
-   * @returns a function that must be called at the end of the request, with false for an error: then its former level holds again, unless it
-   *   has asked for another one meanwhile. Undefined if it is not a level.
+   * @returns a function for the end of the request: after an error, the former level holds again, unless the client has asked for another
+   * one. Undefined if it is not a level.
    */
   setLevel(caller: Caller, name = ""): ((isAccepted: boolean) => void) | undefined {
     const level = LEVELS.indexOf(name);
@@ -96,10 +100,9 @@ export class DesiredState {
   }
 
   /**
-   * Adds a subscription, which stays if any of its requests has a result.
+   * Stays if any of its requests has a result.
    *
-   * @returns two functions: `isCurrent` returns false if the client has unsubscribed since. `onEnded` must be called at the end of the
-   *   request, with false for an error. Returns the reason if the subscription is rejected.
+   * @returns `isCurrent`, false once the client has unsubscribed, and `onEnded` for the end of the request; or why it is rejected.
    */
   subscribe(caller: Caller, uri: string): { readonly isCurrent: () => boolean; readonly onEnded: (hasResult: boolean) => void } | string {
     const { uris } = this.#of(caller);
@@ -124,7 +127,7 @@ export class DesiredState {
     return { isCurrent, onEnded };
   }
 
-  /** Removes a subscription, independent of the server's response. @returns true if the resource has none left. */
+  /** Whatever the server answers. @returns true if the resource has none left. */
   unsubscribe(caller: Caller, uri: string): boolean {
     this.#clients.get(caller)?.uris.delete(uri);
     const subscriptions = this.#resources.get(uri)?.subscriptions;
@@ -143,7 +146,7 @@ export class DesiredState {
     return this.#resources.get(uri)?.isConfirmed === true;
   }
 
-  /** Returns the subscribers of the resource or of a parent in its hierarchy (MCP 2025-11-25, schema, ResourceUpdated). */
+  /** Also those of a parent in its hierarchy (MCP 2025-11-25, schema, ResourceUpdated). */
   subscribersOf(uri: string | undefined): ReadonlySet<Caller> {
     const found = new Set<Caller>();
     if (uri === undefined) return found;
@@ -156,7 +159,7 @@ export class DesiredState {
     return found;
   }
 
-  /** Removes all that a client wants. @returns the resources that have no subscribers left. */
+  /** @returns the resources that have no subscribers left. */
   end(caller: Caller): string[] {
     this.listeners.delete(caller);
     const own = this.#clients.get(caller);
@@ -167,13 +170,13 @@ export class DesiredState {
     return unwatched;
   }
 
-  /** Ends the subscriptions of clients without a session gracefully, because the server cannot serve them any longer. */
+  /** The server cannot serve them any longer. */
   endSubscriptions(): void {
     for (const subscription of this.subscriptions) subscription.end();
     for (const caller of this.listeners) caller.onRestarted?.(undefined);
   }
 
-  /** Marks all resources as unconfirmed, for a new server. @returns the requests that restore what former ones have confirmed. */
+  /** @returns the requests that restore at a new server what former ones have confirmed. */
   restart(): InternalRequest[] {
     const requests: InternalRequest[] = [];
     for (const [uri, resource] of this.#resources) {
@@ -204,21 +207,20 @@ export class DesiredState {
   }
 }
 
-/** Returns the memory of a subscription to a resource, or of a request about one. */
 function subscriptionBytes(uri: string): number {
   return SUBSCRIPTION_BYTES + textMemoryBytes(uri);
 }
 
 /**
- * Brings the desired state to a server with sessions: the most verbose level, the first `resources/subscribe` of a resource and the last
- * `resources/unsubscribe`. The server gets the client's own request if that is the cause.
+ * Brings the desired state to a server with sessions: the most verbose level, the first subscription to a resource and the last end of one,
+ * by the client's own request if there is one.
  */
 export class LegacyDriver {
   readonly #calls: Calls;
   readonly #state: DesiredState;
-  /** True if the server has one session, whose requests it gets even if they change nothing. */
+  /** Then the server gets the client's requests even if they change nothing. */
   isPrivate: boolean;
-  /** The level that the server was sent last; undefined if it is unknown. */
+  /** Undefined if it is unknown. */
   #sentLevel: string | undefined;
 
   constructor(calls: Calls, state: DesiredState, isPrivate: boolean) {
@@ -277,7 +279,7 @@ export class LegacyDriver {
     for (const { memory } of state.subscribers) calls.noteClient(memory.holder);
   }
 
-  /** Must be called when a client has ended. @param unwatched the resources that only this one was subscribed to. */
+  /** @param unwatched the resources that only this client was subscribed to. */
   onEnd(unwatched: readonly string[], { memory }: Caller): void {
     this.#sendLevel();
     for (const uri of unwatched) {
@@ -295,18 +297,18 @@ export class LegacyDriver {
     this.#ask({ method: "logging/setLevel", params: { level }, isCurrent, onEnded: this.#onLevelEnded });
   }
 
-  /** The next request for a level must reach the server if this one was rejected. */
+  /** After an error, the next request must reach the server. */
   readonly #onLevelEnded = (hasResult: boolean): void => {
     if (!hasResult) this.#sentLevel = undefined;
   };
 
-  /** Sends an internal request. Does nothing while no server is ready: the next one gets the state of that time. */
+  /** Without a server, the next one gets the state of that time. */
   #ask(request: InternalRequest): void {
     if (this.#calls.queue.isReady) this.#calls.askInTurn(request);
   }
 }
 
-/** The first and the longest pause before a subscription is opened again that the server has ended. */
+/** Pauses before a subscription is opened again that the server has ended. */
 const FIRST_PAUSE_MS = 1000;
 const MAX_PAUSE_MS = 5 * 60_000;
 
@@ -315,48 +317,45 @@ const NONE: ReadonlySet<string> = new Set();
 /** A `subscriptions/listen` at the current server. */
 interface Listening {
   readonly filter: SubscriptionFilter;
-  /** The URIs of the filter that the server has accepted. */
+  /** Of the filter. */
   accepted: ReadonlySet<string>;
-  /** The time of the acknowledgement. */
   openedAtMs: number;
   /** Undefined until it is sent. */
   call: Call | undefined;
 }
 
 /**
- * Brings the desired state to a server without sessions: one subscription has all that clients of sessions want, and each request names the
- * level of its client. For another filter, a new request is opened, and the former one ends when the server has acknowledged the new one. So no
- * notification is lost (MCP 2026-07-28, basic/utilities/subscriptions).
+ * Brings the desired state to a server without sessions: one subscription has all that sessions want. For another filter, a new request is
+ * opened, and the former one ends when the server has acknowledged the new one. So no notification is lost (MCP 2026-07-28,
+ * basic/utilities/subscriptions).
  *
- * The server rejects a filter as a whole. If several resources are new in it, they are tried one by one, so that each client gets the answer
- * about its own resource.
+ * The server rejects a filter as a whole. If several resources are new in it, they are tried one by one, so that each client gets the
+ * answer about its own.
  */
 export class ModernDriver {
   readonly #context: Context;
   readonly #calls: Calls;
   readonly #state: DesiredState;
   readonly #onReopened: (filter: SubscriptionFilter) => void;
-  /** The handshake of the server; undefined while none is ready. */
+  /** Undefined while no server is ready. */
   #handshake: UpstreamHandshake | undefined;
   #capabilities: JsonObject = {};
   #current: Listening | undefined;
-  /** The request that replaces the current one. */
   #next: Listening | undefined;
-  /** Those that wait for the server's answer about a resource, with its URI. They are called with false if the server has rejected it. */
+  /** They wait for the answer about this URI: false if the server has rejected it. */
   readonly #waiting = new Map<(isAccepted: boolean) => void, string>();
-  /** The wanted resources that the server has rejected. They are tried again if a client subscribes to them. */
+  /** Tried again if a client subscribes to them. */
   readonly #rejectedUris = new Set<string>();
   /** True while new resources are tried one by one. */
   #isCautious = false;
   /** True from the end of an open subscription until it is open again. */
   #isInterrupted = false;
   #pauseMs = FIRST_PAUSE_MS;
-  /** The time of the next update. */
   readonly #nextUpdate: Timer;
-  /** The end of the time in which the server must acknowledge the next request. */
+  /** When the server must have acknowledged the next request. */
   readonly #overdue: Timer;
 
-  /** @param onReopened called when a subscription is open again that the server had ended. Changes may have been missed. */
+  /** @param onReopened called when a subscription is open again. Changes may have been missed. */
   constructor(context: Context, calls: Calls, state: DesiredState, onReopened: (filter: SubscriptionFilter) => void) {
     [this.#context, this.#calls, this.#state, this.#onReopened] = [context, calls, state, onReopened];
     const { timers } = context;
@@ -375,7 +374,7 @@ export class ModernDriver {
     return onEnded === undefined ? refuse(JsonRpcErrorCode.InvalidParams, `level must be a log level: ${LEVEL_NAMES}`) : EMPTY_RESULT;
   }
 
-  /** The client gets its answer when the server has acknowledged the wider subscription, so no update after it is missed. */
+  /** Answered when the server has acknowledged the wider subscription, so no later update is missed. */
   subscribe(caller: Caller, uri: string | undefined): RequestDecision {
     const { resources } = this.#capabilities;
     if (!isJsonObject(resources) || resources["subscribe"] !== true) return unavailable("resources/subscribe");
@@ -405,7 +404,6 @@ export class ModernDriver {
     return EMPTY_RESULT;
   }
 
-  /** Must be called when a server is ready, before it gets any request of a client. */
   onReady(handshake: UpstreamHandshake): void {
     this.#handshake = handshake;
     this.#capabilities = readCapabilities(handshake.resultText);
@@ -429,7 +427,7 @@ export class ModernDriver {
     return wireId === this.#current?.call?.wireId || wireId === this.#next?.call?.wireId;
   }
 
-  /** Handles a notification of its subscription. @returns false if it is for clients. */
+  /** @returns false if it is for clients. */
   onNotification(wireId: number, { method, text, outline }: NotificationMessage): boolean {
     if (method === "notifications/cancelled") {
       const ended = [this.#current, this.#next].find((each) => each?.call?.wireId === wireId);
@@ -455,7 +453,7 @@ export class ModernDriver {
     this.update();
   }
 
-  /** Opens a subscription for what is wanted now, if it is another one than the current. Does nothing while no server is ready. */
+  /** Opens a subscription if something else is wanted now. Does nothing while no server is ready. */
   update(): void {
     if (this.#handshake === undefined) return;
     // Only two are open at a time. Later changes come with the next one.
@@ -471,13 +469,13 @@ export class ModernDriver {
     return this.#current?.filter.uris ?? NONE;
   }
 
-  /** All that is wanted of this server: the sidecar itself wants to know of changed tools, and each session of all lists. */
+  /** The sidecar itself wants to know of changed tools, and each session of all lists. */
   get #wanted(): SubscriptionFilter {
     const lists: typeof ALL_LISTS = this.#state.listeners.size > 0 ? ALL_LISTS : new Set(["tools"]);
     return supportedPart({ lists, uris: this.#state.uris, tasks: NONE }, this.#capabilities);
   }
 
-  /** Returns all that is wanted, without what the server has rejected. */
+  /** What is wanted, without what the server has rejected. */
   #nextFilter(): SubscriptionFilter {
     const { lists, uris, tasks } = this.#wanted;
     for (const uri of this.#rejectedUris) if (!uris.has(uri)) this.#rejectedUris.delete(uri);
@@ -536,7 +534,6 @@ export class ModernDriver {
     this.#nextUpdate.set(Math.min(this.#nextUpdate.atMs, this.#context.nowMs() + delayMs));
   }
 
-  /** Calls those that wait for what is known by now. */
   #settle(): void {
     if (this.#waiting.size === 0) return;
     const { uris } = this.#wanted;

@@ -4,9 +4,9 @@ import type { JsonRpcId, OverlongLine } from "../mcp/message.ts";
 import { type Log, logLimiter } from "../observe/log.ts";
 import type { Counters } from "../observe/record.ts";
 
-/** Counts and logs dropped messages. A server can cause them at any rate, so only the first of each period is logged, with the count. */
+/** A server can cause them at any rate, so only the first of each period is logged, with the count. */
 export class DropLog {
-  /** The number of questions that could not be assigned to a call. */
+  /** Questions that could not be assigned to a call. */
   unattributed = 0;
   readonly #counts: Counters["dropped"];
   readonly #log: Log;
@@ -18,7 +18,7 @@ export class DropLog {
     this.#mayLog = logLimiter(nowMs);
   }
 
-  /** @param reason the reason why its request was given up; undefined if there was no such request. */
+  /** @param reason undefined if there was no such request. */
   answer(id: JsonRpcId | undefined, reason: string | undefined): void {
     const count = reason === undefined ? ++this.#counts.unknownAnswers : ++this.#counts.lateAnswers;
     if (!this.#mayLog()) return;

@@ -3,13 +3,13 @@ import { type ErrorDetails, SidecarError, type SidecarErrorCode } from "../mcp/e
 import type { UpstreamExit, UpstreamStatus } from "../process/port.ts";
 import { type Call, type Effect, effectOf } from "./call.ts";
 
-/** A client may end its session long before the idle timeout. */
+/** Long before the idle timeout, a client may end its session. */
 const MAX_RETRY_AFTER_SECONDS = 30;
-/** The time after which a client asks again if all sessions are in use. Calls end after seconds, but streams are open for longer. */
+/** If all sessions are in use. Calls end after seconds, but streams are open for longer. */
 const RETRY_SESSION_SECONDS = 5;
 
-// The errors of the lane, for a person or a model. `sent` is true if a generation has received the request, at least in part. `effect` is the
-// effect of sending it again.
+// The errors of the lane, for a person or a model. `sent`: a generation has received the request, at least in part. `effect`: that of
+// sending it again.
 
 /** @param takenMs the whole time of the call, with renewals. */
 export function requestTimedOut(
@@ -29,11 +29,10 @@ export function upstreamExited(method: string, exit: UpstreamExit, effect = effe
   return failure("UPSTREAM_EXITED", `The MCP server stopped during ${shorten(method)} (${exit.reason}).`, true, effect, exitDetails(exit));
 }
 
-/** The number of the server's last lines of stderr in an error. */
 const MAX_TAIL_LINES = 5;
 const MAX_TAIL_LINE_LENGTH = 300;
 
-/** Returns the error for a server that is not ready, or that keeps failing. */
+/** For a server that is not ready, or that keeps failing. */
 export function upstreamNotReady(status: UpstreamStatus, nowMs: number, sent = false, effect: Effect = "unknown"): SidecarError {
   const { state, lastExit } = status;
   const details = { retryAfterSeconds: secondsToRetry(status, nowMs) };
@@ -58,7 +57,7 @@ export function outOfMemory(detail?: string): SidecarError {
   return new SidecarError("OUT_OF_MEMORY", message, { retryAfterSeconds: 1 });
 }
 
-/** Returns the error for a response of the MCP server that cannot be kept until the client gets it. */
+/** The response cannot be kept until the client gets it. */
 export function responseOutOfMemory(method: string, effect = effectOf(method)): SidecarError {
   const message = `The sidecar has no memory left for the response of the MCP server to ${shorten(method)} (CLAW_MCP_STDIO_MEMORY_BUDGET_BYTES).`;
   return failure("OUT_OF_MEMORY", message, true, effect, { retryAfterSeconds: 1 });
@@ -73,14 +72,14 @@ export function internalError(sent: boolean): SidecarError {
   return new SidecarError("INTERNAL_ERROR", `The request failed because of a defect in the sidecar. ${outcome(sent, "unknown")}`, { sent });
 }
 
-/** The message begins as in MCP 2025-11-25, server/tools, error handling. @param name the name in the client's call. */
+/** As in MCP 2025-11-25, server/tools, error handling. */
 export function toolNotFound(name: unknown, sent = false): SidecarError {
   const shown = typeof name === "string" ? shorten(name) : "the call has no name";
   const advice = sent ? OUTCOMES.unknown : "The call was not sent; call a tool that tools/list returns.";
   return new SidecarError("TOOL_NOT_FOUND", `Unknown tool: ${shown}. ${advice}`, { sent });
 }
 
-/** Returns the error for a server that runs, but whose tools are not known yet. */
+/** The server runs, but its tools are not known yet. */
 export function toolsNotListed(sent = false, effect: Effect = "unknown"): SidecarError {
   return failure("UPSTREAM_NOT_READY", "The MCP server has not listed its tools yet.", sent, effect, { retryAfterSeconds: 1 });
 }
@@ -90,7 +89,7 @@ export function initializeTooLarge(limitBytes: number): SidecarError {
   return new SidecarError("INVALID_REQUEST", message, { limitBytes });
 }
 
-/** @param share the number that this client may have, if it has them. */
+/** @param share what this client may have, if it has it. */
 export function noPrivateServerLeft(limit: number, freeInMs: number, share?: number): SidecarError {
   const taken = share === undefined ? `all ${limit}` : `the ${share} of ${limit} that it may have`;
   const message = `This client needs its own MCP server process, and ${taken} are in use. ${NOT_SENT}`;
@@ -119,26 +118,26 @@ export function sessionNotFound(): SidecarError {
   return new SidecarError("SESSION_NOT_FOUND", "This session does not exist or has ended; call initialize again.");
 }
 
-/** Returns the error for a response to a request of a server that does not run here. */
+/** For a response to a server that does not run here. */
 export function answerElsewhere(): SidecarError {
   const message = "This response is for a request of another replica, or from before a restart of the sidecar. No server got it.";
   return new SidecarError("OTHER_REPLICA", message, { retrySafe: false });
 }
 
-/** Returns the error for a request whose response only another replica could give. */
+/** Only another replica could give the response. */
 export function responseElsewhere(): SidecarError {
   const message =
     "The response is lost here: another replica has got the request, or the sidecar before it restarted or closed the session. It may have taken effect.";
   return new SidecarError("OTHER_REPLICA", message, { sent: true, retrySafe: false });
 }
 
-/** Returns the error for a request whose text is not for the restarted server. */
+/** The text of the request is not for the restarted server. */
 export function upstreamChanged(method: string, sent: boolean, effect = effectOf(method)): SidecarError {
   const message = "The restarted MCP server speaks another revision of MCP than before.";
   return failure("UPSTREAM_NOT_READY", message, sent, effect, { retryAfterSeconds: 1 });
 }
 
-/** Returns the error for an `initialize` that a private server has refused, because it is newer than the shared server. */
+/** A private server, newer than the shared one, has refused `initialize`. */
 export function sharedServerOutdated(): SidecarError {
   const message =
     "The MCP server of this client does not know initialize, unlike the shared one, which runs for longer. " +
@@ -146,13 +145,13 @@ export function sharedServerOutdated(): SidecarError {
   return new SidecarError("UPSTREAM_NOT_READY", message, { retryAfterSeconds: 10 });
 }
 
-/** Returns the error for a request that was not sent. Later requests of the session get the same code, so the client opens a new session. */
+/** Later requests of the session get the same code, so the client opens a new session. */
 export function sessionOutdated(missing: string): SidecarError {
   const message = `This session has ended: the restarted MCP server no longer offers ${shorten(missing)}. Call initialize again. ${NOT_SENT}`;
   return new SidecarError("SESSION_NOT_FOUND", message);
 }
 
-/** @param limitBytes undefined for a response within the limit that was discarded because the memory was full. */
+/** @param limitBytes undefined if it was discarded because the memory was full. */
 export function responseTooLarge(method: string, bytes: number, limitBytes: number | undefined, effect = effectOf(method)): SidecarError {
   const reason = limitBytes === undefined ? "and MEMORY_BUDGET_BYTES was used up" : `more than ${limitBytes}`;
   const message = `The response of the MCP server to ${shorten(method)} was discarded: it has ${bytes} bytes, ${reason}.`;
@@ -164,7 +163,7 @@ export function invalidResponse(method: string, reason: string, effect = effectO
   return failure("UPSTREAM_INVALID_RESPONSE", message, true, effect);
 }
 
-/** Returns the error for a request that may have been sent. The message ends with what a client may do now. */
+/** The message ends with what a client may do now. */
 function failure(code: SidecarErrorCode, message: string, sent: boolean, effect: Effect, details: ErrorDetails = {}): SidecarError {
   return new SidecarError(code, `${message} ${outcome(sent, effect)}`, { sent, retrySafe: !sent || effect !== "unknown", ...details });
 }

@@ -6,35 +6,31 @@ import type { Routing } from "./routing.ts";
 import { Timer } from "../timers.ts";
 
 /**
- * Restarts a server that is running but unresponsive. Timeouts alone never do that, because they may be due to one client's calls. After
- * HUNG_TIMEOUTS consecutive timeouts of a silent server, the sidecar sends a ping. The server is restarted if it then writes nothing to
- * stdout in time, not even an error. Any output before the end of that time shows that it is alive.
+ * Restarts a server that runs but does not respond. Timeouts alone may be due to one client's calls. So after HUNG_TIMEOUTS in a row of a
+ * silent server, the sidecar sends a ping, and restarts it if it then writes nothing in time. Any output shows that it is alive.
  *
- * The time is REQUEST_TIMEOUT_MS, or that of the longest call in flight: a server with one thread may not read before that call has ended.
- * It begins when the server's stdin has taken the ping, and again whenever its stdin takes something before the ping. A server that reads
- * nothing for that time, and writes nothing, is restarted too: its ping would wait for ever.
+ * The time is REQUEST_TIMEOUT_MS, or that of the longest call in flight: a server with one thread may not read before. It begins when the
+ * server has taken the ping, and again whenever it takes something before.
  *
- * Timeouts that count are those of clients' requests, those of the first `tools/list` of a server whose tools must be known, and those of
- * pings while the server is idle, if PING_INTERVAL_MS is set. Requests that clients give up count as one timeout, if the server has been silent
- * for REQUEST_TIMEOUT_MS. A request counts if it was sent after the server's last message and the last
- * timeout that counted. Requests that time out together thus count once.
+ * It counts: timeouts of clients' requests, of the first `tools/list` if the tools must be known, and of pings while the server is idle
+ * (PING_INTERVAL_MS); and requests that clients give up, as one, if the server has been silent for REQUEST_TIMEOUT_MS. A request must have
+ * been sent after the last message and the last timeout that counted. So those that time out together count once.
  */
 export class HangWatch {
   readonly #context: Context;
   readonly #calls: Calls;
   readonly #lane: { readonly routing: Routing };
   #isReady = false;
-  /** The number of consecutive timeouts that counted. */
+  /** In a row. */
   #timeouts = 0;
-  /** Timeouts of requests up to this `sentNumber` do not count: they were sent before the last message, or the last timeout that counted. */
+  /** Requests up to this `sentNumber` do not count. */
   #lastIgnored = 0;
-  /** The number of the last message at the last tick. */
   #messageAtTick = 0;
-  /** The time at which the first of these that a client gave up was sent; undefined if there is none. */
+  /** When the first request was sent that a client gave up and that may count. */
   #abandonedSinceMs: number | undefined;
   #isPinged = false;
   readonly #tick: Timer;
-  /** The end of the time of the ping that decides; undefined if there is none. */
+  /** For the ping that decides. */
   #probe: Timer | undefined;
 
   constructor(context: Context, calls: Calls, lane: { readonly routing: Routing }) {
@@ -60,7 +56,7 @@ export class HangWatch {
     this.#tick.clear();
   }
 
-  /** Begins to count again if the server has sent a message since the last timeout that counted. */
+  /** The server may have sent a message since the last timeout that counted. */
   #update(): void {
     const { lastMessageNumber } = this.#calls;
     if (lastMessageNumber <= this.#lastIgnored) return;
@@ -77,10 +73,7 @@ export class HangWatch {
     if (counts && call.sentAtMs !== undefined && call.sentNumber > this.#lastIgnored) this.#count(call.method);
   }
 
-  /**
-   * Called when a client has given up a request. Clients that always do so before REQUEST_TIMEOUT_MS would hide a server that hangs: if it has
-   * been silent for this time, their requests count as one timeout.
-   */
+  /** Clients that always give up before REQUEST_TIMEOUT_MS would hide a server that hangs. */
   #onAbandoned({ method, sentAtMs, sentNumber }: Call): void {
     const { config, nowMs } = this.#context;
     this.#update();
@@ -107,7 +100,6 @@ export class HangWatch {
     if (this.#timeouts >= this.#context.config.hungTimeouts) this.#sendProbe(method);
   }
 
-  /** Sends a ping, and decides when its time is over. */
   #sendProbe(method: string): void {
     const { config, nowMs, timers } = this.#context;
     const calls = this.#calls;

@@ -13,14 +13,14 @@ import { isOfClient } from "./call.ts";
 import type { Calls } from "./calls.ts";
 import { sessionOutdated } from "./failures.ts";
 
-/** Returns the revision and the `InitializeResult` of a client: those of its private server, or those of a shared server and its own revision. */
+/** The revision and the result for a client: those of its private server, or those of a shared server and its own revision. */
 export function answerTo({ era, resultText, protocolVersion }: UpstreamHandshake, isPrivate: boolean, requested?: string) {
   if (isPrivate) return { protocolVersion, resultText };
   const negotiated = negotiateProtocolVersion(requested);
   return { protocolVersion: negotiated, resultText: initializeResult(resultText, era, negotiated) };
 }
 
-/** Returns the revision and the capabilities that clients rely on after `initialize`. */
+/** What clients rely on after `initialize`. */
 function promisedBy(handshake: UpstreamHandshake, isPrivate: boolean): Capabilities {
   const declared = readCapabilities(answerTo(handshake, isPrivate).resultText);
   return { protocolVersion: isPrivate ? handshake.protocolVersion : undefined, declared };
@@ -30,15 +30,14 @@ export interface InitializeRequest {
   readonly reply: Reply;
   readonly request: RequestMessage;
   readonly memory: MemoryAccount;
-  /** Creates the session before the response is sent; the session id goes into the response's headers. @returns the error if there is none. */
+  /** Creates the session before the response is sent, whose headers have its id. @returns the error if there is none. */
   readonly open: (protocolVersion: string) => SidecarError | undefined;
-  /** Called with the server's error if it refuses it. The reply must be finished then. */
+  /** The server refuses it. The reply must be finished then. */
   readonly onRefused: (refusal: ResponseMessage) => void;
-  /** Called if no session is created. */
   readonly onFailed: () => void;
 }
 
-/** The capabilities that each session relies on. Sessions end if a new generation lacks some of theirs. */
+/** What each session relies on. Sessions end if a new generation lacks some of it. */
 export class SessionCapabilities {
   readonly #context: Context;
   readonly #calls: Calls;
@@ -46,7 +45,6 @@ export class SessionCapabilities {
   /** Undefined for a session that was taken up before the first generation was ready. */
   readonly #bySession = new Map<Session, Capabilities | undefined>();
   #current: Capabilities | undefined;
-  /** The result of the handshake that promised them. */
   #resultText: string | undefined;
 
   constructor(context: Context, calls: Calls, endSession: (session: Session) => void) {
@@ -55,7 +53,7 @@ export class SessionCapabilities {
     this.#endSession = endSession;
   }
 
-  /** Adds a session, which relies on the current capabilities, or on those of the first generation. */
+  /** It relies on the current capabilities, or on those of the first generation. */
   add(session: Session): void {
     this.#bySession.set(session, this.#current);
   }
@@ -65,16 +63,16 @@ export class SessionCapabilities {
     for (const text of listChanges(changingLists(declared))) session.deliverOnce(text);
   }
 
-  /** Removes a session. Does nothing for a client without one. */
+  /** Does nothing for a client without a session. */
   delete(caller: Caller): void {
     const byCaller: Pick<Map<Caller, Capabilities>, "delete"> = this.#bySession;
     byCaller.delete(caller);
   }
 
   /**
-   * Handles the capabilities of a new generation. Ends the sessions that cannot continue with them.
+   * Ends the sessions that cannot continue with a new generation.
    *
-   * @returns notifications as the server itself would send them, of the lists that may have changed; none for the first generation.
+   * @returns notifications, as of the server, of the lists that may have changed; none for the first generation.
    */
   change(handshake: UpstreamHandshake, isPrivate: boolean): string[] {
     const { generation, resultText } = handshake;
@@ -105,7 +103,7 @@ export class SessionCapabilities {
     return isFirst ? [] : listChanges(changingLists(now.declared));
   }
 
-  /** Ends all sessions of a server that has become one without sessions. Does nothing before the first generation. */
+  /** The server has become one without sessions. Does nothing before the first generation. */
   endAll(): void {
     if (this.#bySession.size > 0) this.#end(new Set(this.#bySession.keys()), "the protocol revision of this session");
   }

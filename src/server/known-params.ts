@@ -11,17 +11,16 @@ const HEADER_KEY = "x-mcp-header";
 /** RFC 9110 §5.6.2. */
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const DECIMAL = /^-?\d+(?:\.\d+)?$/;
-/** A nested parameter is found at most at this depth. */
 const MAX_DEPTH = 16;
 
-/** A parameter of a tool that the client repeats in a header. */
+/** The client repeats it in a header. */
 interface HeaderParam {
   readonly path: readonly string[];
   /** In lower case, as Node names headers. */
   readonly header: string;
 }
 
-/** Returns the tools with parameters in headers, by name. A name that several tools have is left out. */
+/** By tool. A name that several tools have is left out. */
 function headerParams(tools: readonly JsonObject[]): ReadonlyMap<string, readonly HeaderParam[]> {
   const found = new Map<string, readonly HeaderParam[]>();
   for (const [name, same] of Map.groupBy(tools, (tool) => tool["name"])) {
@@ -33,7 +32,7 @@ function headerParams(tools: readonly JsonObject[]): ReadonlyMap<string, readonl
   return found;
 }
 
-/** Returns the error if a header differs from the argument that it repeats (MCP 2026-07-28, basic/transports, custom headers). */
+/** A header must equal the argument that it repeats (MCP 2026-07-28, basic/transports, custom headers). */
 function checkParamHeaders(
   { text, outline }: RequestMessage,
   headers: IncomingHttpHeaders,
@@ -63,19 +62,17 @@ function* paramsOf(schema: unknown, path: readonly string[]): Generator<HeaderPa
   for (const [key, child] of Object.entries(properties)) yield* paramsOf(child, [...path, key]);
 }
 
-/** The time in which a server lists its tools. */
 const LIST_TIMEOUT_MS = 10_000;
-/** The part of REQUEST_TIMEOUT_MS that a listing may take. A call may wait for two, and still needs time for the server. */
+/** The part of REQUEST_TIMEOUT_MS for a listing. A call may wait for two, and still needs time for the server. */
 const LIST_SHARE = 1 / 4;
-/** The listings that a call waits for at most. Another one is needed if the tools change during the first. */
+/** A call waits for no more. A second one is needed if the tools change during the first. */
 const MAX_LISTINGS = 2;
-/** The time without another listing after one that fails. */
 const RETRY_AFTER_MS = 30_000;
-/** The least time between a listing and one that a wrong header asks for, at least some times as long as the listing took. */
+/** Before a wrong header asks for a listing: this, or some times as long as the last one took. */
 const MIN_PAUSE_MS = 1000;
 const PAUSE_LISTINGS = 10;
 
-/** The parameters in headers of a lane's current tools. The tools are listed for the first call of a tool, and after each change. */
+/** The parameters in headers of a lane's tools, which are listed for the first call of a tool, and after each change. */
 export class KnownParams {
   readonly #context: Context;
   readonly #tools: Pick<ServerTools, "list" | "version">;
@@ -83,10 +80,10 @@ export class KnownParams {
   #params: ReturnType<typeof headerParams> | undefined;
   #listing: Promise<void> | undefined;
   #listedVersion = -1;
-  /** The earliest time of a listing that no change of the tools asks for. */
+  /** Of a listing that no change of the tools asks for. */
   #nextAtMs = 0;
 
-  /** @param visibleNames returns the names of the tools that clients can see; undefined for all. A hidden tool is like an unknown one. */
+  /** @param visibleNames undefined for all. A hidden tool is like an unknown one. */
   constructor(
     context: Context,
     tools: Pick<ServerTools, "list" | "version">,
@@ -98,10 +95,9 @@ export class KnownParams {
   }
 
   /**
-   * Checks the headers of a tool call. Before an error, the tools are listed again, unless this was done just now. A call is not checked if
-   * they cannot be listed.
+   * Before an error, the tools are listed again, unless this was done just now. A call is not checked if they cannot be listed.
    *
-   * @returns the error, if there is one. A promise, which never rejects, if the tools must be listed first.
+   * @returns a promise, which never rejects, if the tools must be listed first.
    */
   check(request: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined | Promise<SidecarError | undefined> {
     const problem = (): SidecarError | undefined => {

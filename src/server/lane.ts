@@ -17,7 +17,7 @@ import type { MemoryHolder } from "../memory.ts";
 import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamInput, UpstreamListener } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller, Session, SessionLane } from "../session/session.ts";
-import { Call, isOfClient } from "./call.ts";
+import { Call, errorAnswer, isOfClient } from "./call.ts";
 import { Calls, type HeldRequest } from "./calls.ts";
 import {
   internalError,
@@ -33,7 +33,6 @@ import {
 } from "./failures.ts";
 import { HangWatch } from "./hang-watch.ts";
 import { answerTo, type InitializeRequest, SessionCapabilities } from "./initialize.ts";
-import { errorAnswer } from "./internal-calls.ts";
 import type { Routing } from "./routing.ts";
 import { Semaphore } from "./slots.ts";
 import { isCreateTaskResult } from "./tasks.ts";
@@ -45,23 +44,22 @@ export class Lane implements SessionLane, UpstreamListener {
   readonly calls: Calls;
   readonly tools: ServerTools;
   readonly routing: Routing;
-  /** Called with each request of the server but `ping`, before it is routed. */
+  /** Called with each request of the server but `ping`. */
   onQuestion: ((request: RequestMessage) => void) | undefined;
   readonly #policy: LanePolicy | undefined;
-  /** True if the server gets the `initialize` of its profile, and clients the server's response. */
   readonly #isPrivate: boolean;
-  /** Holds the requests of sessions that may not use the server. It has no slots: they are routed again. */
+  /** For sessions that may not use the server. It has no slots: they are routed again. */
   readonly #held = new Semaphore("the server", 0);
-  /** They have one queue, which is the first to lose a request if there are too many. */
+  /** They have one queue, the first to lose a request if there are too many. */
   #heldOwner: HeldRequest["owner"] | undefined;
   readonly #capabilities: SessionCapabilities;
   readonly #hangWatch: HangWatch;
-  /** True if this generation has sent an error without an id that answers no call: most likely, it answers notifications in that way. */
+  /** True if this generation seems to answer notifications with errors that have no id. */
   #answersNotifications = false;
   #isClosed = false;
 
   /**
-   * @param endSession ends a session that cannot continue. Calls `endCaller` of this lane in turn.
+   * @param endSession ends a session that cannot continue, and calls `endCaller` here.
    * @param policy undefined if there are no rules.
    */
   constructor(
@@ -81,7 +79,7 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#hangWatch = new HangWatch(context, this.calls, this);
   }
 
-  /** Holds a request until the server is ready for the first time or again, and waits for no answer of a client. */
+  /** Holds a request until the server is ready, and waits for no answer of a client. */
   whenReady(held: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
     const { calls } = this;
     if (this.#isDraining) onFailed(shuttingDown(held.request.method, false));
@@ -89,7 +87,7 @@ export class Lane implements SessionLane, UpstreamListener {
     else calls.holdRequest(held, onReady, onFailed);
   }
 
-  /** Holds a request of a session that may not use the server, until it is routed again. */
+  /** Holds a request of a session that may not use the server. */
   hold(held: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
     const onLate = (error: SidecarError): void =>
       onFailed(error.code === "OVERLOADED" ? overloaded("another session of this client still has it alone, or it ends") : error);
@@ -98,8 +96,8 @@ export class Lane implements SessionLane, UpstreamListener {
   }
 
   /**
-   * Answers `initialize` from the server's handshake, once it is done. The client that starts a private server waits as long as for any response.
-   * Other clients wait as long as any held request, also for the next start of the server.
+   * Answers `initialize` from the server's handshake. The client that starts a private server waits as long as for any response. Others
+   * wait as any held request, also for the next start.
    */
   initialize({ reply, request, memory, open, onRefused, onFailed }: InitializeRequest): void {
     const { calls } = this;
@@ -191,7 +189,7 @@ export class Lane implements SessionLane, UpstreamListener {
     calls.tasks.endCaller(caller);
   }
 
-  /** Rejects requests of a client that were not sent, the newest first, until this much memory is free. @returns the bytes that are free. */
+  /** The newest first, until this much memory is free. @returns the bytes that are free. */
   freeUnsent(bytes: number, holder: MemoryHolder): number {
     const { calls } = this;
     const error = outOfMemory("The memory of this client is needed for others.");
@@ -206,7 +204,7 @@ export class Lane implements SessionLane, UpstreamListener {
     return freeBytes;
   }
 
-  /** Rejects new requests from now on, and fails all requests that are in flight or queued. */
+  /** Rejects new requests, and fails all that have not ended. */
   close(reason: "shutdown" | "server lost" = "shutdown"): void {
     const { calls } = this;
     this.tools.close();
@@ -342,10 +340,7 @@ export class Lane implements SessionLane, UpstreamListener {
     calls.end(call, response);
   }
 
-  /**
-   * Returns the id of the call that an error without an id answers: the only call of the only principal. Undefined if the error may be about
-   * something else that the server was sent.
-   */
+  /** An error without an id answers the only call of the only principal, unless it may be about something else. */
   #onlyId(): number | undefined {
     const { calls } = this;
     // A call of the sidecar that stays open is a subscription.
@@ -365,10 +360,8 @@ export class Lane implements SessionLane, UpstreamListener {
   }
 
   /**
-   * Delivers progress to the call that owns the token, with the client's own token. Renews the time of the call. See MCP
-   * 2025-11-25, basic/utilities/progress and basic/lifecycle, timeouts.
-   *
-   * @returns false if no call receives it.
+   * Passes progress on with the client's token, and renews the time (MCP 2025-11-25, basic/utilities/progress). @returns false if no call
+   * gets it.
    */
   #deliverProgress(message: NotificationMessage): boolean {
     const call = this.calls.getWritten(progressTokenOf(message));
@@ -380,8 +373,7 @@ export class Lane implements SessionLane, UpstreamListener {
   }
 
   /**
-   * Cancels the request that a client's `notifications/cancelled` names (MCP 2025-11-25, basic/utilities/cancellation). Several requests of
-   * one caller may share an id. Such a cancellation is ambiguous, and is ignored.
+   * Requests of one caller may share an id. Then a cancellation is ambiguous, and ignored (MCP 2025-11-25, basic/utilities/cancellation).
    */
   #cancelByClient(caller: Caller, notification: NotificationMessage): void {
     const { calls } = this;

@@ -27,14 +27,12 @@ import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory
 import type { Askable, Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import { Timer } from "../timers.ts";
-import { type ClientCall, EMPTY_RESULT, refuse, type RequestDecision, unavailable } from "./call.ts";
+import { cancellation, type ClientCall, EMPTY_RESULT, refuse, type RequestDecision, unavailable } from "./call.ts";
 import type { DesiredState } from "./desired-state.ts";
 import { answerElsewhere, internalError, outOfMemory, responseOutOfMemory } from "./failures.ts";
 import type { Calls } from "./calls.ts";
 import type { Question, Questions } from "./questions.ts";
-import { cancellation } from "./internal-calls.ts";
 
-/** The maximum number of results with questions of one call. */
 const MAX_QUESTION_ROUNDS = 8;
 /** The pause before a request is repeated whose server asks nothing. */
 const REPEAT_DELAY_MS = 250;
@@ -45,18 +43,17 @@ const CANCELLED = '{"action":"cancel"}';
 
 const ANSWER_SLOTS = { inputResponses: Slot.inputResponses, requestState: Slot.repeatedState };
 
-/** A session's request in whose result the server may ask its client. It is kept, because the server may need it several times. */
+/** In its result the server may ask the client of a session. It is kept, because the server may need it several times. */
 class RepeatableRequest implements Askable {
   missing = 0;
-  /** The number of results with questions so far. */
   rounds = 0;
-  /** The JSON text of the state for the next request of the server. */
+  /** JSON text for the next request. */
   stateText: string | undefined;
-  /** The answers so far, as members of `inputResponses`. */
+  /** As members of `inputResponses`. */
   answers: string[] = [];
-  /** That of the request, and while its call is suspended, of the state and the answers. */
+  /** While the call is suspended, also of the state and the answers. */
   readonly memory: Reservation;
-  /** Repeats the request if its server asks nothing. */
+  /** For a server that asks nothing. */
   timer: Timer | undefined;
   readonly declared: AskKinds;
   readonly #envelope: SessionEnvelope;
@@ -68,7 +65,7 @@ class RepeatableRequest implements Askable {
     this.memory = account.hold("requests", textMemoryBytes(request.text));
   }
 
-  /** Returns the next request for the server, with the state and the answers, which are dropped. */
+  /** With the state and the answers, which are dropped. */
   next(): RequestMessage {
     const { answers, stateText } = this;
     const members = answers.length === 0 ? [] : [`"inputResponses":{${answers.join(",")}}`];
@@ -80,9 +77,8 @@ class RepeatableRequest implements Askable {
 }
 
 /**
- * The sessions of a server that knows none. It gets each request with an envelope, and keeps no state of a session. It ends a request by a
- * question, and gets the answer in the next one (MCP 2026-07-28, basic/utilities/mrtr). The client gets an ordinary request on the stream of
- * its call, and sees one call.
+ * The sessions of a server that knows none. It ends a request by a question, and gets the answer in the next one (MCP 2026-07-28,
+ * basic/utilities/mrtr). The client gets a request on the stream of its call, and sees one call.
  *
  * Between two requests the call is suspended: it takes no slot, and outlives the server.
  */
@@ -106,7 +102,7 @@ export class ModernSessions {
     this.#sessions.delete(caller);
   }
 
-  /** @returns the decision about a request of a session; undefined for a client without one. */
+  /** @returns undefined for a client without a session. */
   decide(caller: Caller, request: RequestMessage, reply: Reply): RequestDecision | undefined {
     const envelope = this.#sessions.get(caller);
     if (envelope === undefined) return undefined;
@@ -135,7 +131,7 @@ export class ModernSessions {
     return { kind: "carry", request: requestToModernServer(request, envelope, level) };
   }
 
-  /** Asks the client of a call that its server has answered with questions. The call is suspended, or given up. @returns false for another response. */
+  /** Asks the client of a call that the server has answered with questions. @returns false for another response. */
   onResponse(call: ClientCall, response: ResponseMessage): boolean {
     const { askable: request } = call.reply;
     if (!(request instanceof RepeatableRequest && isInputRequired(response))) return false;
@@ -147,7 +143,7 @@ export class ModernSessions {
     return true;
   }
 
-  /** Handles the response of a client. @returns the error if it is rejected: the question stays open. */
+  /** @returns the error if it is rejected: the question stays open. */
   onAnswer(caller: Caller, response: ResponseMessage): SidecarError | undefined {
     const question = this.#questions.get(response.id);
     const call = question?.call;
@@ -184,7 +180,6 @@ export class ModernSessions {
     };
   }
 
-  /** Asks the client, or fails the call if it cannot be asked. */
   #begin(call: ClientCall, request: RepeatableRequest, { questions: asked, stateText }: InputRequired): void {
     const calls = this.#calls;
     const refusal = checkDeclared(asked, request.declared);
@@ -230,7 +225,7 @@ export class ModernSessions {
     if (call !== undefined) this.#calls.giveUp(call, reason, questionFailed(description));
   }
 
-  /** Gives up the call after a defect: nothing else would end a suspended call. */
+  /** Nothing else would end a suspended call after a defect. */
   #guard(call: ClientCall | undefined, handle: () => void): void {
     const calls = this.#calls;
     calls.context.defects.guard("question", handle, () => call && calls.giveUp(call, "defect", internalError(true)));

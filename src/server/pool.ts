@@ -22,33 +22,30 @@ import type { Lane } from "./lane.ts";
 
 /** What a server is started for. */
 export interface Profile {
-  /** The servers of a kind are counted in `lanes` of `/status`. The first two are one server each, for all clients. */
+  /** Counted in `lanes` of `/status`. `shared` and `modern` are one server each, for all clients. */
   readonly kind: "shared" | "modern" | "private" | "asking";
-  /** The only client of the process, from its start to its end. */
+  /** The only client of the process. */
   readonly holder?: MemoryHolder;
-  /** The questions that the server may ask its client, by the handshake of the sidecar. */
+  /** What the server may ask its client, by the handshake of the sidecar. */
   readonly offered?: AskKinds;
-  /** The `initialize` that begins each run of a private server: that of its client, or if sessions may share it, one of the sidecar. */
+  /** That of the client of a private server, or if sessions may share it, one of the sidecar. */
   readonly initialize?: RequestMessage;
-  /** The streams of the session that starts a private server. */
+  /** Those of the session that starts a private server. */
   readonly streams?: SessionStreams;
-  /** The terms on which sessions share a private server. Undefined if it serves a single session. */
   readonly terms?: SharingTerms;
 }
 
-/** Sessions of one client share a private server if these are the same, until it asks. */
+/** Sessions of one client share a private server until it asks, if these are the same. */
 interface SharingTerms {
-  /** The revision that the client requests. */
   readonly revision: string;
-  /** The JSON text of the capabilities for which a server may ask. No others are offered. */
+  /** The JSON text of those for which a server may ask. No others are offered. */
   readonly capabilitiesText: string;
 }
 
 /**
  * Chooses the kind of server for a client (docs/ARCHITECTURE.md, servers).
  *
- * @param era that of the shared server, and of a second process that begins with a discovery; each undefined until it is known.
- * @param client by its `initialize`, or by a request without a session.
+ * @param era that of the shared server, and of a second process; undefined until it is known.
  */
 export function profileOf(
   isolation: Config["isolation"],
@@ -68,42 +65,37 @@ export function profileOf(
 /** The time after which a server without request and stream may end for another client. A person reads and types meanwhile. */
 const UNUSED_MS = 60_000;
 /**
- * The same for a spare server: its client has sent no request yet, or has the most servers and can use another one. The first request
- * follows the response to `initialize` by a round trip, which takes seconds only on a very busy machine.
+ * The same for a spare server: its client has sent no request yet, which takes seconds only on a very busy machine, or can use another one.
  */
 const SPARE_MS = 5000;
 /** The time from `notifications/initialized` in which only one session uses a private server. Most servers that ask do so at once. */
 const FIRST_SESSION_MS = 1000;
 /** A session that shares a server must be able to go on at another one. So its id must have room for its capabilities. */
 const MAX_CAPABILITIES_BYTES = 256;
-/** The limit for the `initialize` of a client with a private server. It is kept in memory for the next start of that server. */
+/** It is kept for the next start of a private server. */
 const MAX_KEPT_BYTES = 256 * 1024;
 
-/** A supervised server, its lane, and its use. */
 export class PooledServer {
   readonly profile: Profile;
-  /** That of its lane in the log. */
   readonly name: string;
   readonly lane: Lane;
   readonly params: KnownParams;
   readonly supervisor: Pick<Supervisor, "firstReady" | "run" | "status" | "stop">;
   readonly #observer: UpstreamObserver | undefined;
-  /** Resolves when the supervisor has given up, or to undefined when it is stopped. Rejects only because of a defect. */
+  /** Resolves to undefined when it is stopped. Rejects only because of a defect. */
   failed: Promise<SupervisorFailure | undefined> = Promise.resolve(undefined);
-  /** A server waits if another process must exit first. */
+  /** It waits if another process must exit first. */
   state: "waiting" | "running" | "stopping" = "waiting";
-  /** The open sessions of a private server. */
   readonly sessions = new Set<Session>();
   /**
-   * The sessions that may use a private server:
+   * Who may use a private server:
    *
-   * - `first`: the session that started it. Other sessions wait.
+   * - `first`: the session that started it. Others wait.
    * - `open`: all sessions of its client with the same terms.
-   * - `alone`: its only session, because the server has asked it, or has no terms.
-   * - `ending`: none. The server asked after several sessions had used it, and ends after the calls in flight.
+   * - `alone`: its only session: the server has asked it, or has no terms.
+   * - `ending`: nobody. It asked after several sessions had used it, and ends after the calls in flight.
    */
   lease: "first" | "open" | "alone" | "ending";
-  /** The memory of what is kept for the next run. */
   kept: Reservation | undefined;
   #usedAtMs = 0;
 
@@ -126,7 +118,6 @@ export class PooledServer {
     return (this.failed = this.supervisor.run(this.lane, observers));
   }
 
-  /** True if no question of the server is open, so that it takes calls. */
   get isFree(): boolean {
     return !this.lane.calls.queue.blocks.has("question");
   }
@@ -149,10 +140,9 @@ export class PooledServer {
 }
 
 /**
- * The servers of one command, by profile. The shared one runs from the start to the end. It gets `initialize` first. If it is of the legacy
- * era, a second process gets `server/discover` at the first request without a session: some servers exit, are silent, or can never have a
- * session after that. The verdict is kept (MCP 2026-07-28, basic/transports/stdio). The other servers have one client each, and
- * MAX_PRIVATE_SERVERS is their limit.
+ * The servers of one command, by profile. The shared one gets `initialize` first. If it is of the legacy era, a second process gets
+ * `server/discover` at the first request without a session: some servers exit, are silent, or can never have a session after that (MCP
+ * 2026-07-28, basic/transports/stdio). MAX_PRIVATE_SERVERS limits the others, which have one client each.
  */
 export class Pool {
   readonly shared: PooledServer;
@@ -161,22 +151,22 @@ export class Pool {
   readonly #create: (profile: Profile, name: string) => PooledServer;
   /** That of the sidecar. */
   readonly #clientInfoText: string;
-  /** In the order of their start. Includes those that stop: a process counts until it has exited. */
+  /** In the order of their start. A process counts until it has exited. */
   readonly #servers = new Map<PooledServer, { readonly idle: Timer; readonly opening: Timer }>();
   readonly #lastNumbers = { private: 0, asking: 0 };
-  /** The second process, while it is probed or if it is of the modern era. */
+  /** The second process, while it is probed or modern. */
   #modern: PooledServer | undefined;
   readonly #era: { shared: ServerEra | undefined; second: ServerEra | undefined };
   #hasBeenModern = false;
-  /** The time after which the verdict `legacy` ends, and the server is asked again. */
+  /** When the verdict `legacy` ends, and the server is asked again. */
   #askAgainAtMs = Number.POSITIVE_INFINITY;
   /** The questions of servers that have ended. */
   #unattributed = 0;
-  /** The time of the first request of a server to a client, RFC 3339 in UTC; null if there was none. */
+  /** When a server asked a client first: RFC 3339 in UTC. */
   asksSince: string | null = null;
   #isStopping = false;
 
-  /** @param create returns a server that is not started yet. @param clientInfo that of the sidecar. */
+  /** @param create returns a server that is not started yet. */
   constructor(context: Context, sessions: SessionStore, create: (profile: Profile, name: string) => PooledServer, clientInfo: ClientInfo) {
     [this.#context, this.#sessions, this.#create] = [context, sessions, create];
     this.#clientInfoText = JSON.stringify(clientInfo);
@@ -187,7 +177,7 @@ export class Pool {
     this.shared = this.#start({ kind: "shared" });
   }
 
-  /** The era of the server for requests without a session; undefined until it is known. */
+  /** That for requests without a session; undefined until it is known. */
   get era(): ServerEra | undefined {
     const shared = this.shared.lane.calls.lastHandshake?.era;
     return shared === "legacy" ? this.#era.second : shared;
@@ -211,7 +201,6 @@ export class Pool {
     };
   }
 
-  /** The processes that may ask clients without a session, and the number of questions that could not be assigned to a call. */
   get asks(): { readonly servers: number; readonly unattributed: number } {
     const asking = this.#of("asking");
     const unattributed = asking.reduce((sum, { lane }) => sum + lane.calls.dropped.unattributed, this.#unattributed);
@@ -228,7 +217,7 @@ export class Pool {
     return !this.isPrivate(initialize) || this.#era.shared !== undefined || this.shared.supervisor.status().state === "failed";
   }
 
-  /** Returns the error if a client with this `initialize` and these streams can get no server now. @param shared that of `findShared`. */
+  /** Returns the error if it can get no server now. @param shared that of `findShared`. */
   refusal(initialize: RequestMessage, streams: SessionStreams, shared: PooledServer | undefined): SidecarError | undefined {
     const isPrivate = this.isPrivate(initialize);
     if (isPrivate && Buffer.byteLength(initialize.text) > MAX_KEPT_BYTES) return initializeTooLarge(MAX_KEPT_BYTES);
@@ -238,7 +227,7 @@ export class Pool {
     return place instanceof PooledServer ? undefined : place;
   }
 
-  /** Returns the server for a client with this `initialize` that can share none. The client must be admitted by `refusal`. */
+  /** Returns the server for a client that can share none. `refusal` must have admitted it. */
   acquire(initialize: RequestMessage, streams: SessionStreams): PooledServer {
     if (!this.isPrivate(initialize)) return this.shared;
     const { memory } = streams;
@@ -254,7 +243,7 @@ export class Pool {
     return server;
   }
 
-  /** Returns the private server that a client with this `initialize` may share. Undefined if it needs another one. */
+  /** Returns the private server that this client may share. */
   findShared(initialize: RequestMessage, streams: Pick<SessionStreams, "canResume" | "memory">): PooledServer | undefined {
     const terms = this.isPrivate(initialize) ? this.#termsOf(initialize, streams) : undefined;
     return this.#of("private").find(({ lane, lease, profile, state }) => {
@@ -265,12 +254,11 @@ export class Pool {
     });
   }
 
-  /** Returns the private server of a session. */
   serverOf(session: Session): PooledServer | undefined {
     return this.#of("private").find(({ sessions }) => sessions.has(session));
   }
 
-  /** Opens a session at its server. @returns false if there are too many. */
+  /** @returns false if there are too many sessions. */
   addSession(server: PooledServer, session: Session, initialize: RequestMessage): boolean {
     const { lane, profile, sessions } = server;
     // The store may evict the only other session of this server. The server must not end then.
@@ -284,7 +272,7 @@ export class Pool {
     return true;
   }
 
-  /** Must be called when a session of an acquired server has ended, or was not opened. A private server ends with its last session. */
+  /** Called when a session has ended, or was not opened. A private server ends with its last one. */
   release(server: PooledServer, session?: Session): void {
     const { profile, sessions } = server;
     if (profile.kind !== "private") return;
@@ -293,7 +281,7 @@ export class Pool {
   }
 
   /**
-   * Finds the server for a request without a session. The request waits until the era is known, and until a server is ready and free.
+   * Finds the server for a request without a session, which waits until the era is known and a server is ready and free.
    *
    * @param declared the questions that the client can answer.
    */
@@ -315,30 +303,27 @@ export class Pool {
     });
   }
 
-  /** Must be called when a server that may ask is free for other calls, or no longer is. The requests that wait for it look again. */
+  /** Called when a server that may ask is free, or no longer is. The requests that wait for it look again. */
   onChanged({ holder, offered }: Profile): void {
     setImmediate(() => {
       for (const { lane } of this.#asking(holder, offered)) this.#context.defects.guard("question", () => lane.calls.releaseWaiting());
     });
   }
 
-  /** Ends the servers that may ask a client whose token was removed. */
   endAllOf(holder: MemoryHolder): void {
     for (const server of this.#of("asking")) if (server.profile.holder === holder) this.#evict(server, "token removed");
   }
 
-  /** Rejects unsent requests of a client until this much memory is free. */
   freeUnsent(bytes: number, holder: MemoryHolder): void {
     let freeBytes = 0;
     for (const lane of this.lanes) if (freeBytes < bytes) freeBytes += lane.freeUnsent(bytes - freeBytes, holder);
   }
 
-  /** Resolves when the last request in flight has ended. */
   async drain(): Promise<void> {
     await Promise.all(this.lanes.map((lane) => lane.calls.whenEmpty()));
   }
 
-  /** Fails all requests that are in flight or queued, and terminates all processes. Takes bounded time; never rejects. */
+  /** Fails all requests and terminates all processes. Takes bounded time; never rejects. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     for (const [{ lane }, { idle, opening }] of this.#servers) {
@@ -354,7 +339,6 @@ export class Pool {
     return this.#isStopping || this.#context.kill.aborted;
   }
 
-  /** True if no more servers start. */
   get #isEnding(): boolean {
     return this.#isKilled || this.#context.draining.aborted;
   }
@@ -375,15 +359,15 @@ export class Pool {
     setImmediate(() => this.#context.defects.guard("session start", () => server.lane.calls.releaseWaiting()));
   }
 
-  /** Lets other sessions use a private server when the first one has had its time. */
+  /** The first session has had its time. */
   #open(server: PooledServer): void {
     server.lease = "open";
     server.lane.calls.releaseWaiting();
   }
 
   /**
-   * Notes that a server asks its client. A question that may be for any of several sessions is for nobody: the private server gets no more
-   * calls, and ends after those in flight. Its sessions go on at servers of their own.
+   * A question that may be for any of several sessions is for nobody: the private server gets no more calls, and ends after those in
+   * flight. Its sessions go on at servers of their own.
    */
   #onQuestion(server: PooledServer, { method }: RequestMessage): void {
     const { lane, profile, sessions } = server;
@@ -402,7 +386,7 @@ export class Pool {
     lane.calls.onChanged = () => setImmediate(release);
   }
 
-  /** Evicts the sessions that move and have no calls: their next requests reopen them. Requests that wait for this server are routed again. */
+  /** Sessions that move and have no calls are evicted: their next requests reopen them. Those that wait are routed again. */
   #moveUnused({ lane, sessions }: PooledServer): void {
     for (const session of sessions) if (session.isMoving && session.callsInFlight === 0) this.#sessions.evict(session);
     lane.calls.releaseWaiting();
@@ -427,7 +411,7 @@ export class Pool {
     return (this.#modern ??= this.#probe());
   }
 
-  /** Returns a free server of a client, and starts one if there is none; else the one that was used last. */
+  /** A free server of the client, else a new one, else the one that was used last. */
   #askingServerFor(held: HeldRequest, offered: AskKinds): PooledServer | SidecarError {
     const { holder } = held.owner.memory;
     const own = this.#asking(holder, offered);
@@ -444,14 +428,14 @@ export class Pool {
     return server;
   }
 
-  /** Returns the servers that may ask a client these questions, the most recently used one first. */
+  /** The most recently used one first. */
   #asking(holder: MemoryHolder | undefined, offered: AskKinds | undefined): PooledServer[] {
     return this.#of("asking")
       .filter(({ profile, state }) => profile.holder === holder && profile.offered === offered && state !== "stopping")
       .sort((a, b) => b.usedAtMs - a.usedAtMs);
   }
 
-  /** Finds a place for one more server of a client. @returns undefined if there is one; the server that makes room; or the error if none does. */
+  /** @returns undefined if there is a place; the server that makes room; or the error. */
   #placeFor(kind: Profile["kind"], holder: MemoryHolder): PooledServer | SidecarError | undefined {
     const { config, nowMs } = this.#context;
     const maxServers = config.maxPrivateServers;
@@ -516,7 +500,7 @@ export class Pool {
     else void this.#end(server);
   }
 
-  /** Starts the servers that wait, in the order of their clients, while there are places. */
+  /** Starts those that wait, while there are places. */
   #startWaiting(): void {
     let count = [...this.#servers.keys()].filter(({ profile, state }) => profile.holder !== undefined && state !== "waiting").length;
     for (const server of this.#servers.keys()) {
@@ -572,11 +556,10 @@ export class Pool {
   }
 
   async #stop({ supervisor }: PooledServer): Promise<void> {
-    // A defect is reported when it ends the supervision.
     await supervisor.stop().catch(() => undefined);
   }
 
-  /** Starts a second process, which shows the era of the server. */
+  /** It shows the era of the server. */
   #probe(): PooledServer {
     const { config, log, nowMs } = this.#context;
     let isReady = false;

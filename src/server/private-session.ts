@@ -9,13 +9,12 @@ import { answerElsewhere } from "./failures.ts";
 import type { Calls } from "./calls.ts";
 import type { ServerTools } from "./tools.ts";
 import { Questions } from "./questions.ts";
-import { cancellation } from "./internal-calls.ts";
+import { cancellation } from "./call.ts";
 import { isCreateTaskResult, TaskTokens } from "./tasks.ts";
 
 /** The notifications of a change of a list, in all eras. */
 export const LIST_CHANGED = /^notifications\/(?:tools|prompts|resources)\/list_changed$/;
 
-/** The maximum number of a server's requests that its client has not answered. */
 const MAX_FORWARDED_REQUESTS = 1024;
 
 /** The only session that has used a private server: every message is for it, or comes from it. */
@@ -23,18 +22,14 @@ export class PrivateSession {
   readonly #calls: Calls;
   readonly #tools: ServerTools;
   readonly #streams: SessionStreams;
-  /** The memory of the `notifications/initialized` for the next generation. */
+  /** Of the `notifications/initialized` for the next generation. */
   readonly #kept: Reservation;
   readonly #onInitialized: ((text: string) => void) | undefined;
   readonly #questions: Questions;
-  /** The server's progress tokens, by the id of the request for the client. */
   readonly #taskTokens = new TaskTokens<string>();
   isInitialized: boolean;
 
-  /**
-   * @param streams those of the session.
-   * @param onInitialized keeps the client's own `notifications/initialized`, for the next generation. Undefined if the sidecar sends one instead.
-   */
+  /** @param onInitialized keeps the client's own `notifications/initialized`. Undefined if the sidecar sends one. */
   constructor(calls: Calls, tools: ServerTools, streams: SessionStreams, onInitialized?: (text: string) => void) {
     this.#calls = calls;
     this.#tools = tools;
@@ -52,7 +47,6 @@ export class PrivateSession {
     };
   }
 
-  /** True if it has a request of the server to answer. */
   get isAsked(): boolean {
     return this.#questions.size > 0;
   }
@@ -74,7 +68,7 @@ export class PrivateSession {
     return method === "notifications/initialized" ? this.#initialize(text) : text;
   }
 
-  /** Sends a `notifications/initialized`, and keeps it for the next generation. */
+  /** Also keeps it for the next generation. */
   #initialize(text: string): SidecarError | undefined {
     const calls = this.#calls;
     // A server that is starting gets this notification in its handshake. A line of this generation does not go to the next one.
@@ -111,7 +105,6 @@ export class PrivateSession {
     } else this.#emit(text);
   }
 
-  /** Sends it a request of the server. */
   ask(request: RequestMessage): void {
     const question = this.#questions.open(request);
     if (question === undefined) return;
@@ -137,8 +130,8 @@ export class PrivateSession {
   }
 
   /**
-   * Sends a message on exactly one stream. With one request in flight, this is the stream of that request. With several, the message
-   * could belong to any of them. A GET stream then takes it, or else the oldest request with a stream (MCP 2025-11-25, basic/transports).
+   * On one stream: that of the only request in flight. If there are several, that of a GET, or else of the oldest request with one (MCP
+   * 2025-11-25, basic/transports).
    */
   #emit(text: string): void {
     // A message for the client cannot belong to a request of the sidecar.

@@ -4,30 +4,28 @@ import { type NotificationMessage, readMessage, type RequestMessage, Slot } from
 import { messageToServer } from "../mcp/rewrite.ts";
 import type { Reservation } from "../memory.ts";
 import { Timer } from "../timers.ts";
-import { type Call, type ClientCall, MAX_RENEWED_TIMES, RequestIds } from "./call.ts";
+import { type Call, type ClientCall, errorAnswer, MAX_RENEWED_TIMES, RequestIds } from "./call.ts";
 import type { Calls } from "./calls.ts";
-import { errorAnswer } from "./internal-calls.ts";
 
-/** A question of the server that its client has not answered: an elicitation, a sampling or one for roots. A private server may ask anything. */
+/** An elicitation, a sampling or a question for roots that is not answered. A private server may ask anything. */
 export class Question {
-  /** The id for the client of a session. */
+  /** For the client of a session. */
   readonly id: number;
-  /** The JSON text of the server's id; or of the key in its result. */
+  /** The JSON text of the server's id, or of the key in its result. */
   readonly idText: string;
   readonly method: string;
   /** What a client must have declared. */
   readonly kinds: AskKinds;
   /** The JSON text of the server's progress token. */
   readonly progressTokenText: string | undefined;
-  /** The call that it is about; undefined while it is not known, and for a private server. */
+  /** Undefined while it is not known, and for a private server. */
   call: ClientCall | undefined;
-  /** The JSON text for a client without a session, and its key. */
+  /** For a client without a session. */
   text = "";
   key = "";
-  /** True if a client without a session has got it. A key alone could be that of a question that the server has withdrawn. */
+  /** By a client without a session. A key alone could be that of a question that the server has withdrawn. */
   isShown = false;
   memory: Reservation | undefined;
-  /** The end of the time for the answer of a session. */
   deadline: Timer | undefined;
 
   constructor(id: number, idText: string, request: RequestMessage) {
@@ -36,14 +34,14 @@ export class Question {
   }
 }
 
-/** The questions of one server that are open, by the id for its client. Each is closed once: answered, refused, withdrawn or overdue. */
+/** The open questions of one server, by the id for its client. Each is closed once: answered, refused, withdrawn or overdue. */
 export class Questions extends Map<unknown, Question> {
   /** Minted here, so that a late answer never matches a question of the next server. */
   readonly ids = new RequestIds();
   readonly calls: Calls;
-  /** Called when the server has got its answer, or has withdrawn the question. */
+  /** The server has got an answer, or has withdrawn the question. */
   onClosed: (() => void) | undefined;
-  /** Called with a question that the client of a session has not answered in time. */
+  /** The client of a session has not answered in time. */
   onOverdue: ((question: Question) => void) | undefined;
   readonly #maxCount: number;
   #progress = 0;
@@ -53,7 +51,7 @@ export class Questions extends Map<unknown, Question> {
     [this.calls, this.#maxCount] = [calls, maxCount];
   }
 
-  /** Opens the question of a request of the server. @returns undefined if it was refused. */
+  /** @returns undefined if it was refused. */
   open(request: RequestMessage): Question | undefined {
     const { outline } = request;
     const { InvalidRequest, ServerError } = JsonRpcErrorCode;
@@ -71,14 +69,13 @@ export class Questions extends Map<unknown, Question> {
     return question;
   }
 
-  /** Gives the client of a session its time for the answer. */
   startDeadline(question: Question): void {
     const { config, nowMs, timers } = this.calls.context;
     question.deadline = new Timer(timers, () => this.onOverdue?.(question));
     question.deadline.set(nowMs() + config.requestTimeoutMs * MAX_RENEWED_TIMES);
   }
 
-  /** Returns the questions about a call. @param call undefined for those whose call is not known. */
+  /** @param call undefined for questions whose call is not known. */
   about(call: Call | undefined): Question[] {
     return [...this.values()].filter((question) => question.call === call);
   }
@@ -90,12 +87,12 @@ export class Questions extends Map<unknown, Question> {
     return this.delete(id);
   }
 
-  /** Closes all questions, because their server or their client is gone. */
+  /** Their server or their client is gone. */
   closeAll(): Question[] {
     return [...this.values()].filter((question) => this.close(question));
   }
 
-  /** Closes the question that the server has withdrawn. @returns undefined if there is none. */
+  /** The server has withdrawn it. @returns undefined if there is none. */
   withdraw({ outline }: NotificationMessage): Question | undefined {
     const idText = outline.textAt(Slot.requestId);
     const question = this.values().find((each) => each.idText === idText);
@@ -103,7 +100,7 @@ export class Questions extends Map<unknown, Question> {
     return question;
   }
 
-  /** Sends a server with sessions the answer to its request. @param text the JSON text of the value. */
+  /** To a server with sessions. @param text the JSON text of the value. */
   answer(question: Question, member: "result" | "error", text: string): void {
     if (!this.close(question)) return;
     const response = readMessage(`{"jsonrpc":"2.0","id":${question.idText},"${member}":${text}}`);
@@ -115,7 +112,6 @@ export class Questions extends Map<unknown, Question> {
     this.answer(question, "error", JSON.stringify({ code, message }));
   }
 
-  /** Refuses a request of the server without opening a question. */
   refuse(request: RequestMessage, code: number, reason: string): void {
     this.#send(request, errorAnswer(request.idText, code, reason));
   }

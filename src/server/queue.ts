@@ -7,19 +7,19 @@ import { type Semaphore, Turns } from "./slots.ts";
 /** The part of the queue for messages of clients that need no slot. They are never evicted. */
 const SHARE_WITHOUT_SLOT = 1 / 2;
 
-/** The queue of one owner by the semaphore of its calls, each in order of arrival. Those without a semaphore have a queue of their own. */
+/** By the semaphore of its calls, in order of arrival. Those without one have a queue of their own. */
 type OwnerQueues = Turns<Semaphore | undefined, Call[]>;
 
 /**
- * The calls that wait for the server. One leaves the queue when the server is ready and, if it needs one, a slot of the server (MAX_IN_FLIGHT)
- * and of its tool is free. Those that need no slot go first.
+ * The calls that wait for the server and, if they need them, for a slot of it (MAX_IN_FLIGHT) and of their tool. Those without need go
+ * first.
  *
- * Owners take turns. One with a thousand calls delays another one by a single call. Calls of a tool with limited slots have a queue of their
- * own for each owner, and so do not block the rest of it. The queues of an owner take turns as well. Those without a free slot of their tool
- * are skipped, and their owner keeps its place.
+ * Owners take turns: one with a thousand calls delays another one by a single call. Calls of a tool with limited slots have a queue of
+ * their own for each owner, and so do not block the rest of it. These take turns as well; those without a free slot are skipped, and their
+ * owner keeps its place.
  *
  * If the queue is full, the longest queue of an owner loses a call to a shorter one. Calls that need no slot are not evicted, but have a
- * limit. Those of the sidecar itself have none, because what causes them has one.
+ * limit. Those of the sidecar have none, because what causes them has one.
  */
 export class RequestQueue {
   readonly #context: Context;
@@ -27,24 +27,21 @@ export class RequestQueue {
   readonly #admit: (call: Call) => void;
   readonly #reject: (call: Call) => void;
   readonly entries = new Set<Call>();
-  /** The queues that are not empty, by owner. */
   readonly #owners = new Turns<object, OwnerQueues>();
-  /** The number of clients' calls in the queue, and of those that need a slot. */
+  /** Of clients' calls, and of those that need a slot. */
   length = 0;
   #lengthWithSlot = 0;
-  /** The bytes of clients' calls in the queue. */
   queuedBytes = 0;
-  /** The slots of the server that are free; below 0 if calls have taken some above the limit. */
+  /** Below 0 if calls have taken some above the limit. */
   #freeSlots: number;
-  /** True while the server is ready. Calls leave the queue from then on. */
   isReady = false;
-  /** Reasons why client requests wait although the server is ready: its tools are not listed, or it waits for a client's answer. */
+  /** Why client requests wait although the server is ready: its tools are not listed, or it waits for a client. */
   readonly blocks = new Set<"tools" | "question">();
   #isReleasing = false;
   #isEnded = false;
 
   /**
-   * @param admit called with a call that has left the queue, and that has the slots that it needs.
+   * @param admit called with a call that has left the queue, with its slots.
    * @param reject called with a call that is evicted, or for which there is no server any more.
    */
   constructor(context: Context, upstream: Upstream, admit: (call: Call) => void, reject: (call: Call) => void) {
@@ -58,7 +55,7 @@ export class RequestQueue {
   /**
    * Takes the slots of a call that may be sent at once, or else queues it.
    *
-   * @returns undefined if the queue is full and no owner's queue is longer than that of the call, or if the server has failed or has ended.
+   * @returns undefined if the queue is full, or if there is no server any more.
    */
   enter(call: Call): "open" | "queued" | undefined {
     const { kind, needsSlot, owner, semaphore } = call;
@@ -92,11 +89,7 @@ export class RequestQueue {
     if (queues?.size === 0) this.#owners.delete(owner);
   }
 
-  /**
-   * Queues the calls of a server that is lost. The queue is not ready any more.
-   *
-   * @param returned calls for the next server. They lose their slots and go to the front, even above the limit.
-   */
+  /** Queues calls of a lost server at the front, even above the limit. They lose their slots. */
   addReturned(returned: readonly Call[]): void {
     for (const call of returned.toReversed()) {
       this.free(call);
@@ -117,7 +110,7 @@ export class RequestQueue {
     if (this.blocks.delete(block)) this.release();
   }
 
-  /** Takes the slots of a call that is sent, even above the limit. A request that waits goes on elsewhere, and takes none. */
+  /** Even above the limit. A request that waits goes on elsewhere, and takes none. */
   take(call: Call): void {
     call.semaphore?.acquire(call);
     if (call.kind !== "client") return;
@@ -125,7 +118,7 @@ export class RequestQueue {
     call.hasSlot = true;
   }
 
-  /** Gives the slots of a call back, and lets others leave that have waited for them, or behind it. */
+  /** Others may have waited for its slots, or behind it. */
   free(call: Call): void {
     call.semaphore?.release(call);
     if (call.hasSlot) this.#freeSlots++;
@@ -133,7 +126,6 @@ export class RequestQueue {
     if (this.entries.size > 0) this.release();
   }
 
-  /** Lets all calls leave that can be sent now. */
   release(): void {
     // A call may end while it is sent, which calls this again. The outer loop then uses the freed slot.
     if (this.entries.size === 0 || !this.isReady || this.#isReleasing) return;
@@ -156,7 +148,7 @@ export class RequestQueue {
     }
   }
 
-  /** Rejects all calls, and those that come later: there will be no other server. */
+  /** There will be no other server. */
   end(): void {
     this.#isEnded = true;
     this.#rejectAll();
@@ -171,7 +163,6 @@ export class RequestQueue {
     for (const call of this.entries) this.#reject(call);
   }
 
-  /** Returns the next call that can be sent. */
   #next(): Call | undefined {
     const next = this.#lengthWithSlot < this.entries.size ? this.#first(false) : undefined;
     return next ?? (this.#freeSlots > 0 && this.blocks.size === 0 ? this.#first(true) : undefined);

@@ -4,17 +4,20 @@ import { shorten } from "../json/text.ts";
 import { invalidParams, SidecarError } from "../mcp/errors.ts";
 import { findAmbiguity, MODERN_PROTOCOL_VERSIONS, type RequestMessage, Slot } from "../mcp/message.ts";
 import { type Envelope, readEnvelope } from "../mcp/translate.ts";
+import type { MemoryAccount } from "../memory.ts";
+import type { Reply } from "../session/reply.ts";
+import type { Principal } from "../session/session.ts";
 
 const BASE64_FORM = /^=\?base64\?(.*)\?=$/i;
 const CANONICAL_BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
-/** The most common values: printable ASCII without blanks around it, in plain form. */
+/** The most common values: plain, printable ASCII without blanks around it. */
 const SIMPLE = /^(?!=\?)[!-~](?:[ -~]*[!-~])?$/;
 /** Printable ASCII, and tabs within. */
 const PLAIN = /^[\t -~]*$/;
 
 /**
- * Returns the value that a client means by a header (MCP 2026-07-28, basic/transports, header encoding): plain ASCII without surrounding
- * blanks, or the UTF-8 text in `=?base64?…?=`. Returns undefined for anything else.
+ * The value that a client means (MCP 2026-07-28, basic/transports, header encoding): plain ASCII without surrounding blanks, or the UTF-8
+ * text in `=?base64?…?=`. Undefined for anything else.
  */
 export function decodeHeaderValue(header: string): string | undefined {
   if (SIMPLE.test(header)) return header;
@@ -46,9 +49,20 @@ const TASK_METHODS: ReadonlySet<string> = new Set(["tasks/get", "tasks/update", 
 /** The methods of earlier revisions that no client of this one may send. */
 const REMOVED_METHODS = /^(?:initialize|ping|logging\/setLevel|resources\/(?:un)?subscribe|tasks\/(?:list|result))$/;
 
+/** A request that has passed all checks of its text. */
+export interface StatelessRequest {
+  readonly request: RequestMessage;
+  readonly envelope: Envelope;
+  readonly headers: IncomingHttpHeaders;
+  readonly reply: Reply;
+  readonly memory: MemoryAccount;
+  /** The token, which may be removed while the request waits. */
+  readonly owner: Principal | undefined;
+}
+
 /**
- * Checks a request without a session: its `_meta`, then its revision, then the headers that repeat its body (MCP 2026-07-28,
- * basic/transports, server validation). Nothing is sent before the check.
+ * Checks a request without a session before it is sent: its `_meta`, its revision, then the headers that repeat its body (MCP 2026-07-28,
+ * basic/transports, server validation).
  */
 export function checkModernRequest(request: RequestMessage, headers: IncomingHttpHeaders): Envelope | SidecarError {
   const envelope = readEnvelope(request);
@@ -59,7 +73,6 @@ export function checkModernRequest(request: RequestMessage, headers: IncomingHtt
   return mismatch ?? checkName(request, headers) ?? envelope;
 }
 
-/** Returns the error for a method that this revision has removed. */
 export function removedMethod({ method }: RequestMessage): SidecarError | undefined {
   return REMOVED_METHODS.test(method) ? methodNotFound(method) : undefined;
 }
@@ -76,7 +89,7 @@ function checkVersion({ outline }: RequestMessage, headers: IncomingHttpHeaders)
   return new SidecarError("UNSUPPORTED_PROTOCOL_VERSION", message, { supported: MODERN_PROTOCOL_VERSIONS, requested });
 }
 
-/** Returns the task that a request of the extension io.modelcontextprotocol/tasks names. */
+/** Of the extension io.modelcontextprotocol/tasks. */
 export function taskIdOf({ text, outline }: RequestMessage): string | undefined {
   return stringOf(text, findMembers(text, outline.start(Slot.params), ["taskId"]).spans[0]);
 }

@@ -10,20 +10,19 @@ import type { ServerEra, UpstreamHandshake } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import { SharedQuestions } from "./asking-calls.ts";
-import { type ClientCall, refuse, type RequestDecision } from "./call.ts";
+import { type ClientCall, errorAnswer, refuse, type RequestDecision } from "./call.ts";
 import type { Calls } from "./calls.ts";
 import { DesiredState, LegacyDriver, ModernDriver } from "./desired-state.ts";
-import { errorAnswer } from "./internal-calls.ts";
 import { ModernSessions } from "./modern-sessions.ts";
 import { LIST_CHANGED, type PrivateSession } from "./private-session.ts";
 import { Questions } from "./questions.ts";
 import { UNKNOWN_TASK } from "./tasks.ts";
 import type { ServerTools } from "./tools.ts";
 
-/** The maximum number of questions of one server that are not answered. */
+/** Questions of one server that are not answered. */
 const MAX_QUESTIONS = 64;
 
-/** Client notifications that are not sent to a shared server. The sidecar sends its own, or they have no meaning there. */
+/** The sidecar sends its own, or they have no meaning at a shared server. */
 const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([
   "notifications/initialized",
   "notifications/progress",
@@ -31,20 +30,19 @@ const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Routing of messages between a server and its clients. Each run of the server is of one era. A message of a server that clients share, without
- * a known recipient, is dropped or rejected: the recipient is never guessed.
+ * Routes messages between a server and its clients. A message of a shared server without a known recipient is dropped or rejected, never
+ * guessed. Each run of the server is of one era.
  */
 export class Routing {
   /** What the clients want of the server. */
   readonly state = new DesiredState();
-  /** Undefined if the server may not ask. */
   readonly asking: SharedQuestions | undefined;
-  /** The era of the current or the last run. Requests that wait have its form. */
+  /** That of the current or the last run. Requests that wait have its form. */
   era: ServerEra;
   readonly #calls: Calls;
   readonly #tools: ServerTools;
   #private: PrivateSession | undefined;
-  /** True if all sessions are of one client, so that a task is nobody else's. */
+  /** Then a task is nobody else's. */
   readonly #isOfOneClient: boolean;
   readonly #legacy: LegacyDriver;
   readonly #modern: ModernDriver;
@@ -52,9 +50,9 @@ export class Routing {
   #driver: LegacyDriver | ModernDriver;
 
   /**
-   * @param era the one that is expected of the first run.
-   * @param first the session that starts a private server; undefined for any other server.
-   * @param onFree called when a server that may ask has become free for other calls, or no longer is. Undefined if the server may not ask.
+   * @param era that of the first run, as expected.
+   * @param first the session that starts a private server.
+   * @param onFree called when a server that may ask is free, or no longer is. Undefined for one that may not.
    */
   constructor(calls: Calls, tools: ServerTools, era: ServerEra = "legacy", first?: PrivateSession, onFree?: () => void) {
     [this.#calls, this.#tools, this.era, this.#private] = [calls, tools, era, first];
@@ -67,7 +65,7 @@ export class Routing {
     this.#sessions = new ModernSessions(questions, this.state);
   }
 
-  /** True while a single session has used a private server. Its messages are for that session. */
+  /** While one session has used a private server. Messages are for that session. */
   get isPrivate(): boolean {
     return this.#private !== undefined;
   }
@@ -77,7 +75,6 @@ export class Routing {
     return this.#private?.isAsked ?? this.#calls.queue.blocks.has("question");
   }
 
-  /** From now on, several sessions of one client use a private server. */
   share(): void {
     this.#private?.release();
     this.#private = undefined;
@@ -86,7 +83,7 @@ export class Routing {
     this.state.haveRootsChanged = false;
   }
 
-  /** @param reply gets what changes the response. @returns undefined if the request is just sent to the server. */
+  /** @returns undefined if the request is just sent to the server. */
   onClientRequest(caller: Caller, request: RequestMessage, reply: Reply): RequestDecision | undefined {
     const { method, outline } = request;
     const isModern = this.era === "modern";
@@ -100,7 +97,7 @@ export class Routing {
     return !this.#isOfOneClient && method.startsWith("tasks/") ? this.#checkTask(caller, request) : undefined;
   }
 
-  /** @returns the JSON text for the server; undefined if it must not get the notification; the error if the notification is rejected. */
+  /** @returns the text for the server; undefined if it must not get it. */
   onClientNotification(notification: NotificationMessage): string | SidecarError | undefined {
     if (this.#private !== undefined) {
       if (notification.method === "notifications/roots/list_changed") this.state.haveRootsChanged = true;
@@ -118,12 +115,12 @@ export class Routing {
     return this.era === "legacy" ? undefined : this.#sessions.onAnswer(caller, response);
   }
 
-  /** Handles a response that does not end its call: the call is suspended, or given up. @returns false for a response that ends it. */
+  /** @returns false for a response that ends its call. Otherwise the call is suspended, or given up. */
   onUnfinished(call: ClientCall, response: ResponseMessage): boolean {
     return this.#sessions.onResponse(call, response);
   }
 
-  /** Called for all notifications except progress, which the lane handles. */
+  /** All but progress. */
   onServerNotification(notification: NotificationMessage): void {
     const { method, outline } = notification;
     if (this.#private !== undefined) return this.#private.onServerNotification(notification);
@@ -157,7 +154,7 @@ export class Routing {
     if (askable !== undefined && !isSubset(kinds, askable.declared)) askable.missing |= offeredKinds(kinds);
   }
 
-  /** Restores the former generation's state on the new one, before any queued request is sent. */
+  /** Restores the former run's state, before any queued request is sent. */
   onReady(handshake: UpstreamHandshake): void {
     const { era, resultText } = handshake;
     this.era = era;
@@ -185,10 +182,7 @@ export class Routing {
     if (this.state.listeners.size === 1) this.#modern.update();
   }
 
-  /**
-   * Removes the state of a session, or of a client without one. Its requests are given up after that, because the server may have a
-   * subscription of one in flight.
-   */
+  /** Its requests must be given up after that: a subscription may be in flight. */
   onCallerEnd(caller: Caller): void {
     this.#sessions.delete(caller);
     const unwatched = this.state.end(caller);
@@ -198,13 +192,13 @@ export class Routing {
     else if (unwatched.length > 0 || this.state.listeners.size === 0) this.#modern.update();
   }
 
-  /** The server may have announced changes while the subscription of the sidecar was not open. */
+  /** Changes may have been missed while the subscription was not open. */
   #onReopened(lists: SubscriptionFilter["lists"]): void {
     if (lists.has("tools")) this.#tools.onChanged();
     for (const text of listChanges(lists)) for (const caller of this.state.listeners) caller.deliverOnce(text);
   }
 
-  /** Refuses the task of another principal as one that does not exist, and an id that the server could read in another way. */
+  /** A task of another principal does not exist; nor does an id that the server could read in another way. */
   #checkTask({ memory }: Caller, { method, text, outline }: RequestMessage): RequestDecision | undefined {
     // MCP 2025-11-25, basic/utilities/tasks: not allowed if the server cannot identify requestors. A client would see all tasks.
     if (method === "tasks/list")
@@ -220,7 +214,6 @@ export class Routing {
     return isForeign ? refuse(JsonRpcErrorCode.InvalidParams, UNKNOWN_TASK) : undefined;
   }
 
-  /** Delivers a notification that names no client. */
   #deliver({ method, text, outline }: NotificationMessage): void {
     if (method === "notifications/message") return this.#deliverLog(text, outline.stringAt(Slot.level));
     let recipients: ReadonlySet<Caller> = new Set();
@@ -231,9 +224,8 @@ export class Routing {
   }
 
   /**
-   * Delivers a log message, which does not name its request. It goes to the only client with calls in flight that it can be about, and on the
-   * stream of its call if there is just one. Otherwise it is dropped, as it is if the server has ever got something of another principal: it may
-   * be about earlier work.
+   * A log message does not name its request. It goes to the only client with calls in flight, on the stream of its call if there is just
+   * one. Otherwise, and if the server has ever got something of another principal, it is dropped: it may be about earlier work.
    */
   #deliverLog(text: string, level: string | undefined): void {
     const calls = this.#calls;
@@ -250,12 +242,11 @@ export class Routing {
   }
 }
 
-/** Returns the sidecar's own answer to a server's `ping`. */
 function answerPing(request: RequestMessage): string {
   return `{"jsonrpc":"2.0","id":${request.idText},"result":{}}`;
 }
 
-/** Returns the error for a request of a shared server. An immediate error keeps the server from waiting. */
+/** An immediate error keeps the server from waiting. */
 function refuseRequest(request: RequestMessage): string {
   return errorAnswer(
     request.idText,

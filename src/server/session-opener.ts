@@ -11,7 +11,7 @@ import { logLimiter } from "../observe/log.ts";
 import type { ClientClaims, SessionIds } from "../session/ids.ts";
 import type { EventLog } from "../session/replay.ts";
 import type { Reply } from "../session/reply.ts";
-import { type Principal, Session } from "../session/session.ts";
+import { type KnownSession, type Principal, Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
 import { SessionStreams } from "../session/streams.ts";
 import { RateLimit } from "../timers.ts";
@@ -27,13 +27,13 @@ import {
 } from "./failures.ts";
 import type { Pool, PooledServer } from "./pool.ts";
 
-/** A longer `clientInfo`, such as one with icons, is shortened to the name and the version. In characters of JSON. */
+/** A longer one, such as one with icons, is shortened to the name and the version. In characters of JSON. */
 const MAX_INFO_LENGTH = 128;
 
 /** Clients of older ids are told once too often that lists may have changed. */
 const MAX_UNOPENED = 1000;
 
-/** Returns all about a client that a server at another replica is told. @param initialize that of the client. */
+/** What a server at another replica is told about a client. @param initialize that of the client. */
 export function claimsOf(initialize: RequestMessage, protocolVersion: string, isPrivate: boolean): ClientClaims {
   return {
     protocolVersion,
@@ -44,16 +44,7 @@ export function claimsOf(initialize: RequestMessage, protocolVersion: string, is
   };
 }
 
-/** A session, as far as its id tells of it: one that is not open here may be taken up. */
-export interface KnownSession {
-  readonly id: string;
-  readonly owner: Principal | undefined;
-  readonly protocolVersion: string;
-  /** The request in place of the one that has opened it elsewhere. */
-  readonly initialize: RequestMessage;
-}
-
-/** Opens sessions: gets a server for each `initialize`, and a session on it as soon as the server has answered. */
+/** Opens sessions: gets a server for each `initialize`, and a session when the server has answered. */
 export class SessionOpener {
   readonly #context: Context;
   readonly #pool: Pool;
@@ -62,7 +53,7 @@ export class SessionOpener {
   readonly #eventLog: EventLog;
   readonly #rate: RateLimit | undefined;
   readonly #mayLog: () => boolean;
-  /** The newest ids of sessions that no request has opened yet. Their clients have not read any list that may have changed. */
+  /** Sessions that no request has opened yet. Their clients have not read any list that may have changed. */
   readonly #unopened = new Set<string>();
 
   constructor(context: Context, pool: Pool, sessions: SessionStore, ids: SessionIds, eventLog: EventLog) {
@@ -72,17 +63,17 @@ export class SessionOpener {
     this.#rate = sessionsPerMinute === undefined ? undefined : new RateLimit(sessionsPerMinute);
   }
 
-  /** Returns the streams of a session of Streamable HTTP. @param isTakenUp true if they follow others, of the same session. */
+  /** For Streamable HTTP. @param isTakenUp true if they follow others, of the same session. */
   createStreams(memory: MemoryAccount, isTakenUp = false): SessionStreams {
     return new SessionStreams(memory, this.#eventLog, isTakenUp);
   }
 
   /**
-   * Also called for an accepted request that one server has refused, and that goes to another.
+   * Also for an accepted request that one server has refused.
    *
-   * @param streams those of the new session. If its client cannot resume them, the session ends with its connection.
-   * @param onOpen called with the new session, before the response is sent. It is open only if its server may be used now. Otherwise its first
-   *   request opens it, when it is known whether the server asks another session.
+   * @param streams if its client cannot resume them, the session ends with its connection.
+   * @param onOpen called before the response is sent. The session is open only if its server may be used now. Otherwise its first request
+   * opens it.
    */
   initialize(
     reply: Reply,
@@ -134,7 +125,7 @@ export class SessionOpener {
     });
   }
 
-  /** Returns the session with this id that is not open here; undefined if it cannot be taken up. */
+  /** Returns the session of a valid id that is not open here. */
   recognize(id: string, owner: Principal | undefined): KnownSession | undefined {
     const claims = this.#ids.open(id, owner);
     const initialize = claims && initializeOf(claims);
@@ -142,7 +133,7 @@ export class SessionOpener {
     return { id, owner, protocolVersion: claims.protocolVersion, initialize };
   }
 
-  /** Ends a session for its client, whether it is open here or not. */
+  /** Whether it is open here or not. */
   end({ id, owner }: Session | KnownSession): void {
     const session = this.#sessions.get(id, owner);
     if (session === undefined) this.#ids.end(id, owner);
@@ -150,14 +141,11 @@ export class SessionOpener {
   }
 
   /**
-   * Opens a session here that `initialize` has opened at another replica, or before a restart of the sidecar. The server gets an
-   * `initialize` with the claims of its id if the client needs a server of its own. The request waits while the session moves to another server,
-   * or while only the first session may use the server.
+   * Opens a session here that `initialize` has opened at another replica, or before a restart. A server of its own gets an `initialize`
+   * with the claims of its id. The request waits while the session moves, or while only the first session may use the server.
    *
    * @param found what was just found for the request.
-   * @param reply that of the request that names the session.
    * @param messages all that the client has sent with it; none for a GET.
-   * @param onTaken called with the session, or the error, now or when it is known which server the client gets.
    */
   takeUp(
     found: Session | KnownSession,
@@ -217,7 +205,7 @@ export class SessionOpener {
     return known;
   }
 
-  /** Answers an `initialize` that the private server of its client has refused. */
+  /** The private server of a client has refused its `initialize`. */
   #fail(reply: Reply, refused: ResponseMessage): void {
     const { config, log } = this.#context;
     // The shared process is of another revision than the processes that start now. It will be like them when it has restarted.
@@ -228,8 +216,7 @@ export class SessionOpener {
   }
 
   /**
-   * Returns the server for a new session, or the error if none can be opened now. A session takes its place when it is opened. Without one,
-   * no server is started and nothing is queued.
+   * The server of a new session, or the error. Without a place for the session, no server is started and nothing is queued.
    *
    * @param shared that of `findShared`.
    * @param isLimited true if it counts for SESSIONS_PER_MINUTE.
@@ -249,12 +236,12 @@ export class SessionOpener {
     return shared ?? this.#pool.acquire(initialize, streams);
   }
 
-  /** Opens a session, whether `initialize` has begun it here or elsewhere. @returns the error if there is no room for it. */
+  /** @returns the error if there is no room for it. */
   #open(server: PooledServer, streams: SessionStreams, known: KnownSession): Session | SidecarError {
     const { id, owner, protocolVersion, initialize } = known;
     const { defects, nowMs, records } = this.#context;
     const startedAtMs = nowMs();
-    const session = new Session(id, protocolVersion, server.lane, streams, owner, startedAtMs);
+    const session = new Session(known, server.lane, streams, startedAtMs);
     session.onEnd = (isOver) => {
       this.#pool.release(server, session);
       if (isOver) this.#ids.end(id, owner);

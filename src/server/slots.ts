@@ -14,18 +14,15 @@ export class Turns<Key, Value> extends Map<Key, Value> {
   }
 }
 
-/**
- * A semaphore that limits the concurrent calls of one tool in a lane, or the requests in turn. All of these share it. It keeps the holders
- * themselves, so that each slot is released only once, however its call ends.
- */
+/** Limits the calls of one tool in a lane, or the requests in turn. It keeps the holders, so that each slot is released only once. */
 export class Semaphore {
   readonly #name: string;
   readonly limit: number;
   readonly #holders = new Set<object>();
-  /** The queued calls of each owner. The queue maintains it. */
+  /** By owner. The queue maintains it. */
   readonly waiting = new Turns<object, readonly object[]>();
 
-  /** @param name that of the calls that share it, for error messages. @param limit at least 1. */
+  /** @param name for error messages. @param limit at least 1. */
   constructor(name: string, limit: number) {
     this.#name = name;
     this.limit = limit;
@@ -39,17 +36,16 @@ export class Semaphore {
     return this.limit - this.#holders.size;
   }
 
-  /** True if a new call may be sent at once, because a slot is free and no other call waits for it. */
+  /** For a new call. */
   get isFree(): boolean {
     return this.waiting.size === 0 && this.freeCount > 0;
   }
 
-  /** True if no call holds a slot or waits for one. */
   get isUnused(): boolean {
     return this.waiting.size === 0 && this.#holders.size === 0;
   }
 
-  /** True if a queued call of this owner may be sent. Each free slot belongs to one of the owners that have waited longest. */
+  /** For a queued call. Each free slot belongs to one of the owners that have waited longest. */
   isFreeFor(owner: object): boolean {
     const { freeCount } = this;
     return (
@@ -69,7 +65,6 @@ export class Semaphore {
     this.#holders.delete(holder);
   }
 
-  /** Returns the reason why a call was not sent, for an error message. */
   describe(): string {
     return `${this.#name} has ${this.limit} in flight, ${this.waitingCount} queued`;
   }

@@ -2,7 +2,7 @@ import type { Context } from "../context.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { isAtLeast, type RequestMessage } from "../mcp/message.ts";
-import { methodNotFound, removedMethod, taskIdOf } from "./request-check.ts";
+import { methodNotFound, removedMethod, type StatelessRequest, taskIdOf } from "./request-check.ts";
 import {
   ASKING_METHODS,
   checkResultType,
@@ -18,20 +18,18 @@ import type { UpstreamHandshake } from "../process/port.ts";
 import type { SessionKeys } from "../session/ids.ts";
 import type { Askable, Reply } from "../session/reply.ts";
 import { AskingCall, type ParkedCalls } from "./asking-calls.ts";
-import { holdMessage } from "./call.ts";
+import { holdMessage, internalReply, internalRequest, resultTo } from "./call.ts";
 import { internalError, sessionOverloaded, shuttingDown } from "./failures.ts";
-import { internalReply, internalRequest, resultTo } from "./internal-calls.ts";
 import type { Lane } from "./lane.ts";
 import type { Routing } from "./routing.ts";
-import { sealState, unsealState } from "./request-state.ts";
+import { sealState, unsealState } from "./sealed-state.ts";
 import type { Pool, PooledServer } from "./pool.ts";
 import { answersOf, checkQuestions, missingCapability } from "../mcp/questions.ts";
-import { StatelessClient, type StatelessRequest } from "./stateless-client.ts";
+import { StatelessClient } from "../session/session.ts";
 import { StatelessSubscriptions } from "./stateless-subscriptions.ts";
 import { readFilter } from "../mcp/subscription-filter.ts";
 import { TaskOwners, UNKNOWN_TASK } from "./tasks.ts";
 
-/** Returns the tasks that a request names: in its `taskId`, or in the filter of a subscription. */
 function namedTasks(request: RequestMessage): string[] {
   const { method } = request;
   if (method === "subscriptions/listen") {
@@ -46,9 +44,9 @@ function namedTasks(request: RequestMessage): string[] {
 export class StatelessRequests {
   readonly #context: Context;
   readonly #pool: Pool;
-  /** The calls whose clients were asked by a server with sessions. Undefined if clients cannot be asked. */
+  /** Undefined if clients cannot be asked. */
   readonly #parked: ParkedCalls | undefined;
-  /** The clients of states and tasks; undefined if there is at most one token. */
+  /** Undefined if there is at most one token. */
   readonly #bindings: { readonly keys: SessionKeys; readonly tasks: TaskOwners } | undefined;
   readonly #clients = new Map<MemoryHolder, StatelessClient>();
   readonly #subscriptions: StatelessSubscriptions;
@@ -64,7 +62,6 @@ export class StatelessRequests {
     this.#subscriptions = new StatelessSubscriptions(context);
   }
 
-  /** `asks` has the processes that may ask, and the questions that were refused because their call could not be found out. */
   get status() {
     const { asks, era: serverEra = "unknown" } = this.#pool;
     const [clients, subscriptions] = [this.#clients.size, this.#subscriptions.size];
@@ -72,7 +69,7 @@ export class StatelessRequests {
     return { serverEra, requests: this.#requestCount, clients, subscriptions, asks: parked && { ...asks, parked } };
   }
 
-  /** Handles one request. It is answered exactly once. */
+  /** It is answered exactly once. */
   handle(stateless: StatelessRequest): void {
     const { request, reply, memory } = stateless;
     this.#requestCount++;
@@ -86,7 +83,7 @@ export class StatelessRequests {
     this.#find(stateless, client, (server, handshake) => this.#route(stateless, client, server, handshake));
   }
 
-  /** Finds the lane for a request. Its token may be removed meanwhile. */
+  /** The token may be removed meanwhile. */
   #find({ request, envelope, reply, owner }: StatelessRequest, client: StatelessClient, onFound: Parameters<Pool["find"]>[2]): void {
     const found = (server: PooledServer, handshake: UpstreamHandshake): void => {
       if (owner?.isRevoked !== true) this.#guard(reply, () => onFound(server, handshake));
@@ -112,7 +109,7 @@ export class StatelessRequests {
     return client;
   }
 
-  /** Forgets the oldest client of which no call is in flight or waits for answers. */
+  /** The oldest one without a call in flight or parked. */
   #forgetOldest(): void {
     for (const [holder, client] of this.#clients)
       if (client.callsInFlight === 0 && this.#parked?.hasAnyOf(holder) !== true) return this.#forget(client);
@@ -142,7 +139,7 @@ export class StatelessRequests {
     else void this.#forwardChecked(stateless, client, checked);
   }
 
-  /** Forwards a call when its headers are checked, unless its client has left meanwhile. Never rejects. */
+  /** When its headers are checked, unless its client has left. Never rejects. */
   async #forwardChecked(stateless: StatelessRequest, client: StatelessClient, checked: Promise<SidecarError | undefined>): Promise<void> {
     const { request, reply } = stateless;
     const { maxSessionRequests } = this.#context.config;

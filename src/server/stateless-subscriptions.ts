@@ -7,25 +7,26 @@ import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryByte
 import type { Reply } from "../session/reply.ts";
 import { Timer } from "../timers.ts";
 import { outOfMemory } from "./failures.ts";
-import { internalReply, internalRequest, resultTo } from "./internal-calls.ts";
+import { internalReply, internalRequest, resultTo } from "./call.ts";
 import type { Lane } from "./lane.ts";
-import { StatelessClient, type StatelessRequest } from "./stateless-client.ts";
+import { StatelessClient } from "../session/session.ts";
+import type { StatelessRequest } from "./request-check.ts";
 import { accepts, contains, filterMembers, readFilter, type SubscriptionFilter, supportedPart } from "../mcp/subscription-filter.ts";
 import { withSubscriptionId } from "../mcp/translate.ts";
 import { acknowledge, end, ModernSubscription } from "./subscriptions.ts";
 
-/** The number of URIs of a subscription that are subscribed at the same time. All of them at once would exceed the limits of the lane. */
+/** Requests of one subscription at a time. All at once would exceed the limits of the lane. */
 const MAX_IN_FLIGHT = 16;
 
-/** The maximum number of different notifications that wait. */
+/** Different notifications that wait. */
 const MAX_PENDING = 1000;
 
-/** The subscription of a stateless client on a server with sessions. To its lane it is a client of its own, which subscribes to each URI. */
+/** On a server with sessions. To its lane it is a client of its own, which subscribes to each URI. */
 class LegacySubscription extends StatelessClient {
   readonly #reply: Reply;
   readonly #lane: Lane;
   #accepted: SubscriptionFilter;
-  /** The notifications before the acknowledgement, or those of this turn of the event loop. */
+  /** Those before the acknowledgement, or of this turn of the event loop. */
   readonly #pending = new Set<string>();
   readonly #pendingMemory: Reservation;
   #isAcknowledged = false;
@@ -38,7 +39,7 @@ class LegacySubscription extends StatelessClient {
     this.#accepted = supportedPart(filter, readCapabilities(lane.calls.lastHandshake?.resultText ?? "{}"));
   }
 
-  /** Subscribes at the server, then acknowledges the part that was accepted. Fails if a request could not be sent. */
+  /** Acknowledges the part that the server has accepted. Fails if a request could not be sent. */
   async start(): Promise<void> {
     this.#lane.routing.onListener(this);
     const wanted = this.#accepted.uris.values();
@@ -108,21 +109,20 @@ class LegacySubscription extends StatelessClient {
   }
 }
 
-/** The maximum number of subscriptions of one client, and of the resources in all of them: they may all begin, or end, in the same turn. */
+/** Of one client, with the resources in all of them: they may all begin, or end, in the same turn. */
 const MAX_SUBSCRIPTIONS = 256;
 const MAX_CLIENT_URIS = 10_000;
 /** The URIs that a server with sessions is asked to watch for one subscription. A client is told which are accepted. */
 const MAX_URIS = 1024;
-/** The memory of a subscription, and of each URI, besides the text; and how often the text may be in memory: as a request and as filters. */
+/** Besides the text; and how often that may be in memory: as a request and as filters. */
 const SUBSCRIPTION_BYTES = 1024;
 const URI_BYTES = 256;
 const TEXT_COPIES = 3;
 
-/** The open subscriptions of all clients without sessions, at servers of either era (MCP 2026-07-28, server/subscriptions). */
+/** Of all clients without sessions, at servers of either era (MCP 2026-07-28, server/subscriptions). */
 export class StatelessSubscriptions {
   readonly #context: Context;
   readonly #open = new Map<Reply, { readonly client: StatelessClient; readonly uriCount: number }>();
-  /** The end of the last start of each client. */
   readonly #starting = new WeakMap<StatelessClient, Promise<void>>();
 
   constructor(context: Context) {
@@ -168,7 +168,7 @@ export class StatelessSubscriptions {
     }
   }
 
-  /** The subscriptions of one client subscribe to their URIs one after another. Else it could use all places of the server. Never rejects. */
+  /** Those of one client start one after another. Else it could use all places of the server. Never rejects. */
   async #start(subscription: LegacySubscription, reply: Reply, client: StatelessClient | undefined): Promise<void> {
     const former = client && this.#starting.get(client);
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -190,7 +190,7 @@ export class StatelessSubscriptions {
     }
   }
 
-  /** Ends those of a holder gracefully; all by default. */
+  /** @param holder undefined for all. */
   end(holder?: MemoryHolder): void {
     for (const [reply, { client }] of this.#open) if (holder === undefined || client.memory.holder === holder) end(reply);
   }

@@ -7,10 +7,9 @@ import { contains, listChanges, readFilter, type SubscriptionFilter } from "../m
 import { withSubscriptionId } from "../mcp/translate.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { Reply, ReplyTarget } from "../session/reply.ts";
-import type { Call } from "./call.ts";
+import { type Call, internalReply } from "./call.ts";
 import type { Calls } from "./calls.ts";
-import { internalReply } from "./internal-calls.ts";
-import type { StatelessRequest } from "./stateless-client.ts";
+import type { StatelessRequest } from "./request-check.ts";
 
 // A client's `subscriptions/listen` has a stream of notifications with its id, which ends with a result (MCP 2026-07-28, basic/utilities/subscriptions).
 
@@ -24,19 +23,18 @@ export function acknowledge(reply: Reply, acceptedText: string): void {
   reply.emit(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":${params}}`);
 }
 
-/** Ends the stream with a response. @param text the JSON text of the member. */
 function respond(reply: Reply, member: "result" | "error", text: string): void {
   reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"${member}":${text}}`);
 }
 
-/** Ends the stream gracefully, because the server does not serve it any longer. */
+/** Gracefully: the server does not serve it any longer. */
 export function end(reply: Reply): void {
   respond(reply, "result", `{"resultType":"complete",${metaOf(reply)}}`);
 }
 
 const EMPTY: SubscriptionFilter = { lists: new Set(), uris: new Set(), tasks: new Set() };
 
-/** A subscription at a server without sessions. Each run of it gets the request again, until the client or the server ends it. */
+/** At a server without sessions. Each run of it gets the request again, until the client or the server ends it. */
 export class ModernSubscription implements ReplyTarget {
   readonly #holder: MemoryHolder;
   readonly #reply: Reply;
@@ -44,7 +42,7 @@ export class ModernSubscription implements ReplyTarget {
   readonly #calls: Calls;
   readonly #request: RequestMessage;
   #call: Call | undefined;
-  /** The part that the server has acknowledged; undefined before the first acknowledgement. */
+  /** What the server has acknowledged; undefined before the first time. */
   #accepted: SubscriptionFilter | undefined;
 
   constructor(context: Context, calls: Calls, { reply, request, memory }: StatelessRequest) {
@@ -52,7 +50,7 @@ export class ModernSubscription implements ReplyTarget {
     [this.#reply, this.#request, this.#holder] = [reply, request, memory.holder];
   }
 
-  /** The id of its request at the current server; undefined if there is none. */
+  /** At the current server; undefined if there is none. */
   get wireId(): number | undefined {
     return this.#call?.wireId;
   }
@@ -80,7 +78,6 @@ export class ModernSubscription implements ReplyTarget {
     end(this.#reply);
   }
 
-  /** Ends the request at the server, because the subscription has ended. */
   cancel(): void {
     this.#calls.endOpen(this.#call, "the subscription has ended");
   }

@@ -15,15 +15,15 @@ const MAX_CLIENT_TASKS = 1000;
 const MAX_ID_LENGTH = 256;
 
 /**
- * The clients that have created tasks. A shared server sees one identity for all clients, so it could not notice that a client uses the task
- * of another one. Servers may keep tasks over a restart, so the owners are kept too.
+ * The clients of tasks. A shared server sees one identity for all, so it could not notice that a client uses the task of another one.
+ * Servers may keep tasks over a restart, so the owners are kept too.
  */
 export class TaskOwners {
   readonly #owners = new Map<string, MemoryHolder>();
-  /** The same tasks by client. No set is empty. */
+  /** No set is empty. */
   readonly #tasks = new Map<MemoryHolder, Set<string>>();
 
-  /** Notes a new task. @param id undefined for a task that the server has not named. */
+  /** @param id undefined for a task that the server has not named. */
   add(id: string | undefined, holder: MemoryHolder): void {
     if (id === undefined || id.length > MAX_ID_LENGTH) return;
     this.#forget(id);
@@ -43,22 +43,18 @@ export class TaskOwners {
     if (own?.size === 0) this.#tasks.delete(holder);
   }
 
-  /** True if another client has created the task. */
   isOfOther(id: string | undefined, holder: MemoryHolder): boolean {
     const owner = id === undefined ? undefined : this.#owners.get(id);
     return owner !== undefined && owner !== holder;
   }
 }
 
-/** The maximum number of tokens. The oldest is dropped above it, since the end of a task is not reported. */
+/** The oldest is dropped, since the end of a task is not reported. */
 const MAX_TOKENS = 1024;
 
-/**
- * The owners of progress tokens whose request was answered with a task. The tokens stay valid until the end of the task (MCP 2025-11-25,
- * basic/utilities/progress).
- */
+/** Progress tokens of requests that were answered with a task. They stay valid until its end (MCP 2025-11-25, basic/utilities/progress). */
 export class TaskTokens<Owner> extends Map<unknown, Owner> {
-  /** @param id the id of the request that was answered with a task, which is also its progress token. */
+  /** @param id that of the request, which is also its progress token. */
   keep(id: number, owner: Owner): void {
     this.set(id, owner);
     const [oldest] = this.keys();
@@ -69,17 +65,16 @@ export class TaskTokens<Owner> extends Map<unknown, Owner> {
 /** The tasks of clients (MCP 2025-11-25, basic/utilities/tasks): calls that go on after their response. */
 export class ClientTasks {
   readonly owners = new TaskOwners();
-  /** The recipients of progress, with the JSON text of the client's token. */
+  /** With the JSON text of the client's token. */
   readonly #tokens = new TaskTokens<{ readonly caller: Caller; readonly tokenText: string }>();
 
-  /** Adds the task of a call that was answered with one. */
   add({ wireId, caller, progressTokenText: tokenText }: Call, response: ResponseMessage): void {
     if (caller === undefined) return;
     this.owners.add(response.outline.stringAt(Slot.taskId), caller.memory.holder);
     if (tokenText !== undefined) this.#tokens.keep(wireId, { caller, tokenText });
   }
 
-  /** Delivers the progress of a task to its caller, since its request is no longer in flight. @returns false for an unknown token. */
+  /** Its request is no longer in flight. @returns false for an unknown token. */
   deliverProgress(message: NotificationMessage): boolean {
     const owner = this.#tokens.get(progressTokenOf(message));
     owner?.caller.deliver(notificationToClient(message, Slot.progressToken, owner.tokenText));
@@ -90,13 +85,13 @@ export class ClientTasks {
     for (const [id, owner] of this.#tokens) if (owner.caller === caller) this.#tokens.delete(id);
   }
 
-  /** Forgets all progress tokens, because the server that ran the tasks is lost. */
+  /** The server that ran the tasks is lost. */
   clear(): void {
     this.#tokens.clear();
   }
 }
 
-/** True if the request continues as a task after this response (MCP 2025-11-25, schema, CreateTaskResult; 2026-07-28, extension tasks). */
+/** True for a task (MCP 2025-11-25, schema, CreateTaskResult; 2026-07-28, extension tasks). */
 export function isCreateTaskResult({ outline }: ResponseMessage): boolean {
   if (outline.firstAt(Slot.resultType) === '"' && outline.stringAt(Slot.resultType) === "task") return true;
   return outline.firstAt(Slot.result) === "{" && outline.firstAt(Slot.task) === "{" && outline.firstAt(Slot.taskId) === '"';

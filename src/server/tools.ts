@@ -7,13 +7,12 @@ import type { UpstreamHandshake } from "../process/port.ts";
 import type { Transform } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import { RateLimit, Timer } from "../timers.ts";
-import type { Call, CallLimits, CallVerdict } from "./call.ts";
+import type { Call, CallLimits, CallVerdict, OnInternalResult } from "./call.ts";
 import type { Calls } from "./calls.ts";
-import type { OnInternalResult } from "./internal-calls.ts";
 
 /**
- * Returns true if a tool is read-only by the protocol's annotation (MCP 2025-11-25, schema, ToolAnnotations) or that of a pod. Returns
- * false if the two differ. `destructiveHint` is ignored: it has a meaning only if `readOnlyHint` is false.
+ * By the annotation of MCP (2025-11-25, schema, ToolAnnotations) or that of a pod; not if the two differ. `destructiveHint` has a meaning
+ * only if `readOnlyHint` is false.
  */
 export function isReadOnly(annotations: unknown): boolean {
   if (!isJsonObject(annotations)) return false;
@@ -21,7 +20,7 @@ export function isReadOnly(annotations: unknown): boolean {
   return marks.has(true) && !marks.has(false);
 }
 
-/** Returns the names whose tools all fulfil a condition. If several tools have one name, it is unknown which one a call reaches. */
+/** If several tools have one name, all must fulfil the condition: it is unknown which one a call reaches. */
 export function namesOf(tools: readonly JsonObject[], holds: (tool: JsonObject) => boolean): ReadonlySet<string> {
   const names = new Set<string>();
   const others = new Set<string>();
@@ -32,7 +31,6 @@ export function namesOf(tools: readonly JsonObject[], holds: (tool: JsonObject) 
   return names.difference(others);
 }
 
-/** The most tools that are listed of a server. */
 export const MAX_TOOLS = 10_000;
 /** The discovery client of a pod reads lists of at most 4 MiB. */
 export const MAX_PAGE_BYTES = 8 * 1024 * 1024;
@@ -40,11 +38,10 @@ export const MAX_PAGE_BYTES = 8 * 1024 * 1024;
 const MAX_PAGES = 100;
 
 export interface ToolList {
-  /** In the server's order. Undefined if the pages are not a list of tools, or too large. */
+  /** In the server's order. Undefined if the pages are no list of tools, or too large. */
   readonly tools: readonly JsonObject[] | undefined;
   /** The reason, on one line, why the list is undefined or lacks some of the server's tools. */
   readonly problem: string | undefined;
-  /** The code of the sidecar's error, if that is the reason. */
   readonly code?: SidecarErrorCode | undefined;
 }
 
@@ -88,68 +85,61 @@ function noList(problem: string): ToolList {
   return { tools: undefined, problem };
 }
 
-/** The tool policy of one lane. The lane applies it to the messages of clients. A lane without rules has none. */
+/** The tool policy of one lane. A lane without rules has none. */
 export interface LanePolicy {
-  /** True if client requests must wait until the server's tools are known. */
+  /** Client requests must wait until the server's tools are known. */
   readonly needsTools: boolean;
-  /** Returns what changes the response to a client's request; undefined if it stays as it is. @param listAgain lists the server's tools again, because they have changed. */
+  /** @param listAgain lists the tools again, because they have changed. @returns what changes the response, if anything does. */
   transformOf(method: string, listAgain: () => void): Transform | undefined;
   /**
    * Decides on a client's message before the lane accepts it.
    *
-   * @param caller the calls of one caller share a rate.
-   * @returns the error if the message is rejected; otherwise the limits of a call, if it has any.
+   * @param caller its calls share a rate.
+   * @returns the error if it is rejected; otherwise the limits of a call, if it has any.
    */
   admit(caller: Caller, message: RequestMessage | NotificationMessage): SidecarError | CallLimits | undefined;
-  /** Called with the current generation's tools in its order: before any client request, and again after each change. */
+  /** Called before any client request of a generation, and after each change. */
   onTools(tools: readonly JsonObject[], generation: number): void;
-  /** Called when the server is lost, and its tools are no longer valid. */
   onLost(): void;
-  /**
-   * Reviews a call that was accepted before the tools were known.
-   *
-   * @param isSent true if a former generation may have seen the call.
-   * @returns the response if the call must not be sent.
-   */
+  /** Reviews a call that was accepted before the tools were known. @returns the response if it must not be sent. */
   review(call: Call, isSent: boolean): CallVerdict | undefined;
 }
 
 /** The rate of listings. A server may report a change of its tools after every listing. A burst may have the same number. */
 const LISTINGS_PER_MINUTE = 60;
-/** The maximum number of restarts of a listing whose tools have changed meanwhile. The next listing is used even if it is outdated. */
+/** A listing begins again if its tools have changed meanwhile. After these, it is used even if it is outdated. */
 const MAX_RESTARTS = 3;
 
 type OnListed = (tools: ToolList["tools"], problem?: string, code?: SidecarErrorCode) => void;
 
-/** The maximum number of consecutive answers without the changed tools. */
+/** Consecutive answers without the changed tools. */
 const MAX_FAILURES = 3;
 
 /** Tools with longer names are not kept. In UTF-16 units. */
 const MAX_NAME_LENGTH = 1000;
 
 /**
- * The tools of a lane's current generation. If there is a watcher, client requests wait until it has the tools. A server that answers without
- * them is then restarted. One that does not answer in time is asked again: `HangWatch` decides if it is still alive.
+ * The tools of a lane's current generation. If there is a watcher, client requests wait until it has them. A server that answers without
+ * them is restarted; one that does not answer in time is asked again: `HangWatch` decides if it is alive.
  */
 export class ServerTools {
-  /** Counts the generations, and the changes of their tools. */
+  /** Counts generations, and changes of their tools. */
   version = 0;
   readonly #context: Context;
   readonly #calls: Calls;
   readonly #watcher: LanePolicy | undefined;
   #handshake: UpstreamHandshake | undefined;
   #isInitialized = false;
-  /** True if the tools of this generation are listed, page by page, and again after each change. */
+  /** True if they are listed, page by page, and again after each change. */
   #isOpen = false;
   #isListing = false;
   #isOutdated = false;
   #restarts = 0;
   #failures = 0;
   readonly #rate = new RateLimit(LISTINGS_PER_MINUTE);
-  /** The time of a listing that the rate limit delays. */
   readonly #delayed: Timer;
 
-  /** @param watcher the policy of the lane if it needs the tools. With RETRY=read-only, they are listed even without one. */
+  /** @param watcher the policy if it needs the tools. With RETRY=read-only, they are listed even without one. */
   constructor(context: Context, calls: Calls, watcher: LanePolicy | undefined) {
     this.#context = context;
     this.#calls = calls;
@@ -162,7 +152,6 @@ export class ServerTools {
     this.#delayed = new Timer(context.timers, () => context.defects.guard("tool listing", list, fail));
   }
 
-  /** True while client requests wait for the server's tools. */
   get areAwaited(): boolean {
     return this.#calls.queue.blocks.has("tools");
   }
@@ -170,8 +159,7 @@ export class ServerTools {
   /**
    * Lists all tools once, without delaying client requests.
    *
-   * @param timeoutMs the timeout for all pages together.
-   * @returns no tools if no server is ready, or it did not list its tools in time.
+   * @param timeoutMs for all pages together.
    */
   list(timeoutMs: number): Promise<ToolList> {
     if (this.#handshake === undefined) return Promise.resolve(noList("the server is not ready"));
@@ -184,7 +172,6 @@ export class ServerTools {
     });
   }
 
-  /** Must be called before anything is sent to a new generation. */
   onReady(handshake: UpstreamHandshake): void {
     this.#handshake = handshake;
     this.version++;
@@ -196,18 +183,18 @@ export class ServerTools {
     if (!this.#hasToolsCapability) this.#onTools([], true);
   }
 
-  /** Must be called when `notifications/initialized` was sent. Before that, the server must not get requests. */
+  /** Called when `notifications/initialized` was sent. Before that, the server must not get requests. */
   onInitialized(): void {
     this.#isInitialized = true;
     this.#open();
   }
 
-  /** Called when a client request waits. Its client may not be initialized yet; the tools are then listed before that, too. */
+  /** A client request waits. Its client may not be initialized yet; the tools are then listed before that, too. */
   onWaiting(): void {
     if (!this.#isOpen && this.#handshake !== undefined) this.#open();
   }
 
-  /** Must be called when the server has changed its tools, or may have. */
+  /** The server has changed its tools, or may have. */
   onChanged(): void {
     this.version++;
     if (!this.#isOpen) return;
@@ -215,13 +202,13 @@ export class ServerTools {
     this.#listAgain();
   }
 
-  /** Called when the server is lost. Its read-only tools are kept for the calls that were in flight. */
+  /** Its read-only tools are kept for the calls that were in flight. */
   onLost(): void {
     this.close();
     this.#watcher?.onLost();
   }
 
-  /** Stops listing. A listing that fails from now on says nothing about the server. */
+  /** A listing that fails from now on says nothing about the server. */
   close(): void {
     this.#handshake = undefined;
     this.#isInitialized = this.#isOpen = this.#isOutdated = false;
@@ -230,7 +217,6 @@ export class ServerTools {
     this.#delayed.clear();
   }
 
-  /** Starts the first listing of a generation, if its tools are needed. */
   #open(): void {
     if (this.#watcher === undefined ? this.#context.config.retry !== "read-only" : !this.#hasToolsCapability) return;
     this.#isOpen = true;
@@ -252,8 +238,7 @@ export class ServerTools {
   /**
    * Requests all pages, one after another.
    *
-   * @param onListed called once with all tools; undefined with the problem, and the code of the sidecar's error, if it is one.
-   * @param limits returns the limits of each request. Without them, a listing ends early if it must be restarted.
+   * @param limits those of each request. Without them, a listing ends early if it must begin again.
    */
   #ask(onListed: OnListed, limits?: () => CallLimits): void {
     const pages = readToolPages();
@@ -318,7 +303,7 @@ export class ServerTools {
     if (watcher !== undefined) this.#listAgain();
   }
 
-  /** Reviews all queued calls. The slots are closed, so ending a call does not send another one. */
+  /** The slots are closed, so ending a call does not send another one. */
   #review(watcher: LanePolicy): void {
     const calls = this.#calls;
     for (const call of calls.values()) {

@@ -7,7 +7,7 @@ import type { Principal } from "./session.ts";
 const KEY_BYTES = 32;
 
 /**
- * Returns the key of a secret for one MCP server (RFC 5869, HKDF). All replicas of this server with this secret have the same.
+ * The key of a secret for one MCP server (RFC 5869, HKDF), the same in all replicas.
  *
  * @param purpose to sign session ids, or to encrypt the `requestState` of servers.
  */
@@ -15,7 +15,7 @@ export function deriveKey(secret: string | Uint8Array, purpose: "session id" | "
   return createSecretKey(Buffer.from(hkdfSync("sha256", secret, "", `claw-mcp-stdio ${purpose} v1 ${serverName}`, KEY_BYTES)));
 }
 
-/** Returns a name for the session key of a secret, for comparisons of replicas: 8 hexadecimal digits, which tell nothing of a long secret. */
+/** Names the session key of a secret, to compare replicas: 8 hexadecimal digits, which tell nothing of a long secret. */
 export function keyName(secret: string, serverName: string): string {
   return createHmac("sha256", deriveKey(secret, "session id", serverName))
     .update("name")
@@ -23,12 +23,12 @@ export function keyName(secret: string, serverName: string): string {
     .slice(0, 8);
 }
 
-/** The number of ended sessions that are remembered, for all principals together. */
+/** For all principals together. */
 const MAX_ENDED = 16_384;
-/** The end of an id is that of its signature, which no other id has. */
+/** At the end of an id is its signature, which no other id has. */
 const NAME_LENGTH = 22;
 
-/** The sessions that have ended at this process. A principal that ends many pushes only its own out of the memory. */
+/** A principal that ends many pushes only its own out of the memory. */
 class EndedSessions {
   /** The oldest first, by principal. */
   readonly #byOwner = new Map<Principal | undefined, Set<string>>();
@@ -43,7 +43,7 @@ class EndedSessions {
     return this.#byOwner.get(owner)?.has(nameOf(id)) === true;
   }
 
-  /** Forgets the oldest session of the principal with the most, if there are too many. */
+  /** Of the principal with the most, if there are too many. */
   #forgetOldest(): void {
     let size = 0;
     let largest = new Set<string>();
@@ -63,27 +63,27 @@ function nameOf(id: string): string {
   return Buffer.from(id.slice(-NAME_LENGTH), "latin1").toString("latin1");
 }
 
-/** All that a replica must know of a session of another one. */
+/** What a replica must know of a session of another one. */
 export interface SessionClaims {
   /** The revision in the response to `initialize`. */
   readonly protocolVersion: string;
-  /** The time of the `initialize`, in whole seconds since 1970. */
+  /** In whole seconds since 1970. */
   readonly issuedAtS: number;
-  /** The JSON text of the capabilities that the client has declared; empty if it has declared none. */
+  /** JSON text; empty if the client has declared none. */
   readonly capabilitiesText: string;
-  /** The JSON text of the client's `clientInfo`; empty if it has none, or if there was no room for it. */
+  /** JSON text; empty if it has none, or if there was no room for it. */
   readonly clientInfoText: string;
 }
 
 const UTF_8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** The version of the format below. A sidecar rejects the ids of other versions. */
+/** A sidecar rejects the ids of other versions. */
 const FORMAT = 1;
 export const NONCE_BYTES = 12;
 /** The format, the revision as a number, the time, the nonce, and the length of the capabilities. */
 const HEAD_BYTES = 1 + 4 + 4 + NONCE_BYTES + 2;
 
-/** Returns the claims in bytes, with the nonce that makes the id of each session unique. */
+/** The nonce makes the id of each session unique. */
 export function encodeClaims(claims: SessionClaims, nonce: Uint8Array): Buffer {
   const [capabilities, clientInfo] = [Buffer.from(claims.capabilitiesText), Buffer.from(claims.clientInfoText)];
   const bytes = Buffer.alloc(HEAD_BYTES + capabilities.length + clientInfo.length);
@@ -97,7 +97,7 @@ export function encodeClaims(claims: SessionClaims, nonce: Uint8Array): Buffer {
   return bytes;
 }
 
-/** Returns the claims in bytes that a replica has signed; undefined if the sidecar does not know their format or revision. */
+/** Undefined for a format or revision that the sidecar does not know. */
 function decodeClaims(bytes: Buffer): SessionClaims | undefined {
   if (bytes.length < HEAD_BYTES || bytes.readUInt8(0) !== FORMAT) return undefined;
   const protocolVersion = String(bytes.readUInt32BE(1)).replace(/^(\d{4})(\d\d)(\d\d)$/, "$1-$2-$3");
@@ -116,11 +116,11 @@ function decodeClaims(bytes: Buffer): SessionClaims | undefined {
   }
 }
 
-/** The keys of a sidecar. Of several, the first one signs or encrypts, and all are accepted. There is at least one. */
+/** Of several keys, the first one signs or encrypts, and all are accepted. There is at least one. */
 export class SessionKeys {
   /**
-   * The keys that encrypt the `requestState` of servers: those of SESSION_KEY, else a random one. A key that is derived from a token would
-   * let its client read and change the state.
+   * For the `requestState` of servers: those of SESSION_KEY, else a random one. With a key from a token, its client could read and change
+   * the state.
    */
   readonly requestState: readonly KeyObject[];
   readonly #configured: readonly KeyObject[];
@@ -135,15 +135,15 @@ export class SessionKeys {
   }
 
   /**
-   * Returns the keys of the session ids of a principal: those of SESSION_KEY, else the one that is derived from its token. A principal with a
-   * short token, and clients without a token, have a random key, which no other process knows.
+   * For session ids: those of SESSION_KEY, else the one that is derived from the token. A principal with a short token, or none, has a
+   * random key, which no other process knows.
    */
   of(principal: Principal | undefined): readonly KeyObject[] {
     if (this.#configured.length > 0) return this.#configured;
     return principal?.sessionKey === undefined ? this.#random : [principal.sessionKey];
   }
 
-  /** True if a principal knows the key of its session ids, and so can sign any. */
+  /** Then it can sign any session id of its own. */
   isKnownTo(principal: Principal | undefined): boolean {
     return this.#configured.length === 0 && principal?.sessionKey !== undefined;
   }
@@ -154,19 +154,19 @@ const MAX_ID_LENGTH = 512;
 /** In base64url, four characters have three bytes. */
 const MAX_ID_BYTES = (MAX_ID_LENGTH / 4) * 3;
 const MAC_BYTES = 32;
-/** The clock of another replica may be ahead by this much. */
+/** Another replica's clock may be ahead. */
 const MAX_SKEW_MS = 5 * 60_000;
 
-/** A client, as far as a replica can be told about it. */
+/** What a replica can be told about a client. */
 export interface ClientClaims extends Omit<SessionClaims, "issuedAtS"> {
   /** True if a server gets the capabilities. Without room for them, the id is valid for this process only. */
   readonly needsCapabilities: boolean;
 }
 
 /**
- * The ids of sessions. An id has the claims about its session, and a signature (HMAC-SHA-256) over these and the principal. Each process with
- * the same key can check it. A client can sign ids only if the key is derived from its token, and only for itself. An id consists of visible
- * ASCII characters (MCP 2025-11-25, basic/transports, session management).
+ * An id has the claims about its session, and a signature (HMAC-SHA-256) over these and the principal. Each process with the same key can
+ * check it. A client can sign ids only if the key is derived from its token, and only for itself. Ids are visible ASCII (MCP 2025-11-25,
+ * basic/transports, session management).
  */
 export class SessionIds {
   readonly keys: SessionKeys;
@@ -179,7 +179,7 @@ export class SessionIds {
     [this.#config, this.keys, this.#timeMs] = [config, keys, timeMs];
   }
 
-  /** Returns the id of a session that any process with the same key can open; undefined if its claims are too long. */
+  /** Any process with the same key can open it. Undefined if the claims are too long. */
   issue({ needsCapabilities, ...client }: ClientClaims, owner: Principal | undefined): string | undefined {
     const [key] = this.keys.of(owner);
     const withoutInfo = { ...client, clientInfoText: "" };
@@ -195,7 +195,7 @@ export class SessionIds {
     return undefined;
   }
 
-  /** Returns the claims of an id that a process with the same key has issued to this principal; undefined if it is not valid. */
+  /** Returns the claims of a valid id of this principal. */
   open(id: string, owner: Principal | undefined): SessionClaims | undefined {
     const bytes = this.#verify(id, owner);
     const claims = bytes && decodeClaims(bytes);
@@ -204,12 +204,12 @@ export class SessionIds {
     return ageMs <= this.#config.sessionMaxAgeMs && ageMs >= -MAX_SKEW_MS ? claims : undefined;
   }
 
-  /** Makes an id invalid for this process. Does nothing for a random id. */
+  /** Invalid from now on at this process. Does nothing for a random id. */
   end(id: string, owner: Principal | undefined): void {
     if (this.#verify(id, owner) !== undefined) this.#ended.add(id, owner);
   }
 
-  /** @returns the bytes of the claims; undefined if the signature is not valid. */
+  /** @returns the claims; undefined if the signature is not valid. */
   #verify(id: string, owner: Principal | undefined): Buffer | undefined {
     if (id.length > MAX_ID_LENGTH) return undefined;
     const bytes = Buffer.from(id, "base64url");

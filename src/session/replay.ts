@@ -3,34 +3,32 @@ import type { Context } from "../context.ts";
 import { ANY_HOLDER, LinkedOrder, type MemoryAccount, type MemoryHolder, Place, type Reservation, textMemoryBytes } from "../memory.ts";
 import { Timer } from "../timers.ts";
 
-/** One message on a stream, kept for replay. */
+/** A message on a stream, kept for replay. */
 export interface LoggedEvent {
-  /** The kept events of its stream. */
   readonly owner: KeptEvents;
   readonly holder: MemoryHolder;
-  /** The number of the event in its stream, from 1. */
+  /** From 1. */
   readonly sequence: number;
   readonly text: string;
   readonly loggedAtMs: number;
   readonly memory: Reservation;
-  /** Its place in the log, which it leaves when it is removed. Only the log changes it. */
+  /** Only the log changes it. */
   readonly place: Place<LoggedEvent>;
 }
 
-/** The maximum share of one stream in the log, so that a flooded stream does not evict the events of all others. */
+/** Of one stream in the log, so that a flooded one does not evict the events of all others. */
 const STREAM_SHARE = 1 / 4;
 
-/** The approximate memory of an event besides its text. */
 const BYTES_PER_EVENT = 512;
 
-/** The events of all streams in order of arrival. They are limited in memory and age: the oldest are dropped first. */
+/** In order of arrival. They are limited in memory and age: the oldest are dropped first. */
 export class EventLog {
-  /** Names this process in event ids: 8 hexadecimal digits. A replica has another name after each restart. */
+  /** Names this process in event ids, anew after each restart: 8 hexadecimal digits. */
   readonly replica = randomBytes(4).toString("hex");
-  /** The memory of all events. Only the log changes it. */
+  /** Only the log changes it. */
   bytes = 0;
   readonly #context: Context;
-  /** The time at which the oldest event expires, or one before it did. */
+  /** When the oldest event expires, or one before it did. */
   readonly #expiry: Timer;
   readonly #events = new LinkedOrder<LoggedEvent>();
 
@@ -40,7 +38,7 @@ export class EventLog {
     context.memory.onShortage("replay", (bytes, holder) => this.#drop(bytes, holder));
   }
 
-  /** Adds an event of a stream. It counts to the memory of the client. */
+  /** It counts for the client. */
   append(account: MemoryAccount, owner: KeptEvents, sequence: number, text: string): LoggedEvent {
     const { replayMaxAgeMs, replayMaxBytes } = this.#context.config;
     const memoryBytes = BYTES_PER_EVENT + textMemoryBytes(text);
@@ -59,13 +57,13 @@ export class EventLog {
     return event;
   }
 
-  /** True if a stream with this number of events and this memory exceeds its share. */
+  /** Of one stream. */
   isOverShare(eventCount: number, bytes: number): boolean {
     const { replayMaxEvents, replayMaxBytes } = this.#context.config;
     return eventCount > replayMaxEvents || bytes > replayMaxBytes * STREAM_SHARE;
   }
 
-  /** Removes an event without a call of its owner's `forget`. */
+  /** Without a call of its owner's `forget`. */
   remove(event: LoggedEvent): void {
     if (!event.place.isInOrder) return;
     event.place.leave();
@@ -74,7 +72,6 @@ export class EventLog {
     if (this.#events.first === undefined) this.#expiry.clear();
   }
 
-  /** Drops the oldest events of a holder until this much memory is free. */
   #drop(bytes: number, holder: MemoryHolder): void {
     let leftBytes = bytes;
     let place = this.#events.first;
@@ -102,12 +99,12 @@ export class EventLog {
   }
 }
 
-/** A longer text is not copied. In UTF-16 units. */
+/** In UTF-16 units. A longer text is not copied. */
 const MAX_COPIED_LENGTH = 16 * 1024;
 
-/** The events of one stream in the log, oldest first. */
+/** The events of one stream, oldest first. */
 export class KeptEvents {
-  /** The number of the newest event, kept or not; 0 before the first. Only this object changes it. */
+  /** Of the newest event, kept or not; 0 before the first. Only this object changes it. */
   lastSequence: number;
   readonly #account: MemoryAccount;
   readonly #log: EventLog | undefined;
@@ -115,10 +112,7 @@ export class KeptEvents {
   readonly #events = new Map<number, LoggedEvent>();
   #bytes = 0;
 
-  /**
-   * @param onEmpty called when the last kept event was dropped.
-   * @param lastSequence the number of the newest event so far; 0 if there is none.
-   */
+  /** @param onEmpty called when the last kept event was dropped. */
   constructor(account: MemoryAccount, log: EventLog | undefined, onEmpty: () => void = () => undefined, lastSequence = 0) {
     [this.#account, this.#log, this.#onEmpty, this.lastSequence] = [account, log, onEmpty, lastSequence];
   }
@@ -132,7 +126,7 @@ export class KeptEvents {
     return this.#events.values();
   }
 
-  /** Adds an event, and drops old ones above the share. The newest is kept regardless of its size: it may be the response. */
+  /** Drops old events above the share, but never the newest: it may be the response. */
   add(text: string): Pick<LoggedEvent, "sequence" | "text"> {
     const sequence = ++this.lastSequence;
     if (this.#log === undefined) return { sequence, text };

@@ -4,7 +4,7 @@ import { SidecarError } from "../mcp/errors.ts";
 import type { ResponseMessage } from "../mcp/message.ts";
 import { isErrorResponse, type RequestEnding, type RequestRecord } from "../observe/record.ts";
 
-/** What the server may ask the client of a call: the kinds that the client has declared, and those that it was not asked, because it has not. */
+/** The kinds of questions that a client has declared, and those that it was not asked, because it has not. */
 export interface Askable {
   declared: AskKinds;
   missing: AskKinds;
@@ -13,49 +13,46 @@ export interface Askable {
 /**
  * Changes a response on its way to the client.
  *
- * @param text a JSON-RPC response as the client would read it.
+ * @param text as the client would read it.
  * @param idText the JSON text of its id.
- * @param response the server's message, if the text differs from it in the id only.
- * @returns the text or the error that the client gets in its place.
+ * @param response the server's message, if the text differs in the id only.
  */
 export type Transform = (text: string, idText: string, response?: ResponseMessage) => string | SidecarError;
 
 /**
- * Where a reply goes: an HTTP response, a part of one, or the sidecar itself, which has `finish` only. The reply calls it in order, and nothing
- * after `finish`. For the other members see `Reply`.
+ * Where a reply goes: an HTTP response, a part of one, or the sidecar itself, which has `finish` only. Nothing is called after `finish`.
  */
 export interface ReplyTarget {
   readonly isListening?: boolean;
   emit?(text: string): boolean;
   keepAlive?(): void;
   /**
-   * Sends the response. Called once, or again if the first call has thrown.
+   * Called once, or again if it has thrown.
    *
-   * @param outcome its JSON text, or the error; undefined if there is none, because the client has cancelled the request.
+   * @param outcome JSON text, or the error; undefined if the client has cancelled the request.
    * @returns the JSON text that was sent.
    */
   finish(outcome: string | SidecarError | undefined, reply: Reply): string | undefined;
 }
 
-/** Carries the response to one request. It finishes exactly once, and is recorded then. */
+/** The response to one request. It finishes exactly once, and is recorded then. */
 export class Reply {
-  /** The JSON text of the client's request id. The response has the same text. Empty for a batch, whose requests have replies of their own. */
+  /** The JSON text of the client's id. Empty for a batch, whose requests have replies of their own. */
   readonly idText: string;
-  /** The time at which the HTTP request arrived. Its timeout starts here. */
+  /** When the HTTP request arrived. Its timeout starts here. */
   readonly acceptedAtMs: number;
   /** Undefined for a request of the sidecar itself. */
   record: RequestRecord | undefined;
-  /** The least severe log messages that the client wants for this request; `off` for none. Undefined if the request does not say. */
+  /** Of this request; `off` for no log messages. Undefined if it does not say. */
   logLevel: string | undefined;
-  /** Undefined if the server cannot ask anything during the request. */
   askable: Askable | undefined;
-  /** Called once if the client disconnects before the reply has finished, and cannot reconnect for the response. */
+  /** Called once if the client disconnects before the end, and cannot reconnect. */
   onDisconnect: (() => void) | undefined;
-  /** Called once at the end: before the response, while the client still accepts messages, or after a disconnect. */
+  /** Called once: before the response, while the client still accepts messages, or after a disconnect. */
   onEnd: (() => void) | undefined;
-  /** Change the response; applied from the last to the first. */
+  /** Applied from the last to the first. */
   readonly transforms: Transform[] = [];
-  /** True if the request was accepted, and counts until its end. Only the reply changes it. */
+  /** The request counts until its end. Only the reply changes it. */
   isAccepted = false;
   /** Only the reply changes it. */
   isFinished = false;
@@ -69,19 +66,19 @@ export class Reply {
     this.#target = target;
   }
 
-  /** True if a message that is sent before the response reaches the client at once. */
+  /** A message before the response reaches the client at once. */
   get isListening(): boolean {
     return !this.isFinished && this.#target.isListening === true;
   }
 
-  /** Must be called when a client's request is accepted. It counts once, though one server may refuse it and another take it. */
+  /** Counts once, though one server may refuse the request and another take it. */
   accept(): void {
     if (this.isAccepted) return;
     this.isAccepted = true;
     this.#context.counters.requests.accepted++;
   }
 
-  /** Sends a notification or a server's request before the response. @returns false if the client does not accept messages here. */
+  /** Before the response. @returns false if the client does not accept messages here. */
   emit(text: string): boolean {
     return !this.isFinished && this.#target.emit?.(text) === true;
   }
@@ -91,11 +88,7 @@ export class Reply {
     if (!this.isFinished) this.#target.keepAlive?.();
   }
 
-  /**
-   * Finishes with a JSON-RPC response, which has the client's request id.
-   *
-   * @param response the server's message, if the text differs from it in the id only.
-   */
+  /** @param response the server's message, if the text differs from it in the id only. */
   respond(text: string, response?: ResponseMessage): void {
     let [shown, known] = [text, response];
     for (let index = this.transforms.length - 1; index >= 0; index--) {
@@ -111,18 +104,18 @@ export class Reply {
     this.#end(error);
   }
 
-  /** Rejects the request. It counts as rejected, unless it was accepted before. */
+  /** It counts as rejected, unless it was accepted before. */
   refuse(error: SidecarError): void {
     if (!this.isAccepted && !this.isFinished) this.#context.counters.byKey.refusals.count(error.code);
     this.#end(error);
   }
 
-  /** Finishes without a response, because the client has cancelled the request. */
+  /** The client has cancelled the request. */
   dismiss(): void {
     this.#end(undefined);
   }
 
-  /** Must be called when the client has disconnected and cannot reconnect for the response. */
+  /** The client has disconnected and cannot reconnect. */
   disconnect(): void {
     if (this.isFinished) return;
     this.isFinished = true;
@@ -162,7 +155,7 @@ export class Reply {
     onEnd?.();
   }
 
-  /** Each client's request is recorded here, as its client has seen the end. */
+  /** As its client has seen the end. */
   #record(ending: RequestEnding, body?: string): void {
     const { counters, records } = this.#context;
     if (this.isAccepted) {

@@ -5,19 +5,17 @@ import type { Principal, Session } from "./session.ts";
 
 interface Holding {
   count: number;
-  /** By last use, the longest unused first. */
+  /** By last use. */
   readonly order: LinkedOrder<Session>;
 }
 
-/** The time after which a session without request and stream may be abandoned. A person reads and types meanwhile. */
+/** Without request and stream. A person reads and types meanwhile. */
 const ABANDONED_MS = 60_000;
-/** The shortest time between two searches for abandoned sessions. */
 const SEARCH_MS = 1000;
 
 /**
- * The sessions by id. When they are many, a new session needs the place of one that is evicted. A session in use is never evicted.
- *
- * No cost of a call or of a new session grows with the number of sessions of a client.
+ * When sessions are many, a new one needs the place of one that is evicted. One in use is never evicted. No cost of a call or of a new
+ * session grows with the number of sessions of a client.
  */
 export class SessionStore {
   readonly maxSessions: number;
@@ -30,7 +28,7 @@ export class SessionStore {
   readonly #order = new LinkedOrder<Session>();
   readonly #holdings = new Map<MemoryHolder, Holding>();
   readonly #share: number;
-  /** The number of sessions from which on no holder may exceed the share. */
+  /** From this number on, no holder may exceed the share. */
   readonly #manySessions: number;
   readonly #mayLog: () => boolean;
   #searchedAtMs = Number.NEGATIVE_INFINITY;
@@ -50,12 +48,12 @@ export class SessionStore {
     return this.#entries.size;
   }
 
-  /** True if a new session of this holder would get a place, be it by eviction. */
+  /** True if a new session would get a place, be it by eviction. */
   hasRoomFor(holder: MemoryHolder): boolean {
     return this.#roomFor(holder) !== "none";
   }
 
-  /** Adds a session, and evicts one if there are too many. @returns false if there is no place for it. */
+  /** Evicts one if there are too many. @returns false if there is no place. */
   add(session: Session): boolean {
     const { holder } = session.memory;
     const room = this.#roomFor(holder);
@@ -77,7 +75,7 @@ export class SessionStore {
     return true;
   }
 
-  /** Returns the open session with this id. One of another principal is not found. */
+  /** One of another principal is not found. */
   get(id: string | undefined, owner: Principal | undefined): Session | undefined {
     const session = this.#entries.get(id ?? "")?.session;
     return session?.owner === owner ? session : undefined;
@@ -92,12 +90,12 @@ export class SessionStore {
     return [...this.values()].filter((session) => session.owner === owner);
   }
 
-  /** Ends a session that its client may take up again. One with subscriptions is over, so that its client subscribes again. */
+  /** Its client may take it up again. One with subscriptions is over, so that its client subscribes again. */
   evict(session: Session): void {
     this.end(session, session.memory.lastingBytes > 0);
   }
 
-  /** Ends a session: cancels its requests and closes its streams. Does nothing for one that has ended. @param isOver false if it may be taken up again. */
+  /** Does nothing for one that has ended. @param isOver false if it may be taken up again. */
   end(session: Session, isOver = true): void {
     const entry = this.#entries.get(session.id);
     if (entry === undefined) return;
@@ -111,14 +109,14 @@ export class SessionStore {
     session.end(isOver);
   }
 
-  /** Returns the session to evict for a new one of this holder. */
+  /** "free", or the session to evict for a new one. */
   #roomFor(holder: MemoryHolder): Session | "free" | "none" {
     const own = this.#holdings.get(holder);
     if (own !== undefined && own.count >= this.#share && this.size >= this.#manySessions) return own.order.firstFree(isUnused) ?? "none";
     return this.size < this.maxSessions ? "free" : (this.#longestUnused() ?? "none");
   }
 
-  /** Ends abandoned sessions until this much memory is free: those of the client with most memory first, and of these the longest unused first. */
+  /** Those of the client with most memory first, and of these the longest unused. */
   #endAbandoned(bytes: number, holder: MemoryHolder): void {
     const nowMs = this.#context.nowMs();
     if (nowMs - this.#searchedAtMs < SEARCH_MS) return;
@@ -141,7 +139,7 @@ export class SessionStore {
     if (this.#mayLog()) this.#context.log.info({ reason }, "session ended");
   }
 
-  /** Prefers the sessions of the largest holding above the share. */
+  /** Of the largest holding above the share, if any. */
   #longestUnused(): Session | undefined {
     const large = [...this.#holdings.values()].filter(({ count }) => count > this.#share);
     for (const { order } of large.sort((a, b) => b.count - a.count)) {

@@ -3,26 +3,25 @@ import { parseJson } from "../json/value.ts";
 import type { MemoryAccount } from "../memory.ts";
 import { type EventLog, KeptEvents, type LoggedEvent } from "./replay.ts";
 
-/** A longer id of a request is not part of event ids. In bytes of JSON. */
+/** Longer ids of requests are not part of event ids. In bytes of JSON. */
 const MAX_REQUEST_ID_BYTES = 64;
 
-/** The stream of an event. */
 interface StreamName {
-  /** True if a GET opened the stream. */
+  /** Opened by a GET. */
   readonly isStandalone: boolean;
   readonly streamId: number;
-  /** The process that has opened the stream; undefined for a client that cannot reconnect. */
+  /** That has opened the stream; undefined for a client that cannot reconnect. */
   readonly replica: string | undefined;
-  /** The JSON text of the id of the request whose response the stream carries; undefined for a GET stream and a batch. */
+  /** JSON text; undefined for a GET stream and a batch. */
   readonly requestIdText?: string | undefined;
 }
 
 /**
- * Returns an event id: `r3-17-REPLICA-REQUEST` for event 17 of stream 3 if a POST opened it, `s3-17-REPLICA` if a GET did. The id is unique
- * in the session and names the stream to resume (MCP 2025-11-25, basic/transports, resumability). With the id of the request in it, another
- * replica can answer that request with an error. Undefined for a stream that cannot be resumed.
+ * Returns an event id: `r3-17-REPLICA-REQUEST` for event 17 of stream 3 if a POST opened it, `s3-17-REPLICA` if a GET did. It is unique in
+ * the session and names the stream to resume (MCP 2025-11-25, basic/transports, resumability). With the id of the request, another replica
+ * can answer that with an error. Undefined for a stream that cannot be resumed.
  *
- * @param sequence the number of the event in its stream, from 1; 0 before the first.
+ * @param sequence from 1; 0 before the first event.
  */
 function formatEventId({ isStandalone, streamId, replica, requestIdText = "" }: StreamName, sequence: number): string | undefined {
   if (replica === undefined) return undefined;
@@ -31,7 +30,7 @@ function formatEventId({ isStandalone, streamId, replica, requestIdText = "" }: 
   return request.length === 0 || request.length > MAX_REQUEST_ID_BYTES ? position : `${position}-${request.toString("base64url")}`;
 }
 
-/** Returns the stream of an event, and its number there; undefined if the text is not an event id of a sidecar. */
+/** Undefined if the text is not an event id of a sidecar. */
 export function parseEventId(text: string): { readonly name: StreamName; readonly sequence: number } | undefined {
   const match = /^([rs])(\d{1,15})-(\d{1,15})-([0-9a-f]{8})(?:-([\w-]{1,88}))?$/.exec(text);
   if (match === null) return undefined;
@@ -41,7 +40,7 @@ export function parseEventId(text: string): { readonly name: StreamName; readonl
   return { name: { isStandalone: kind === "s", streamId: Number(streamId), replica, requestIdText }, sequence: Number(sequence) };
 }
 
-/** True for the JSON text of a string or a number, without white space around it. */
+/** JSON text of a string or a number, without white space around it. */
 function isRequestId(text: string): boolean {
   if (!/^["\d-].*["\d]$|^\d$/s.test(text)) return false;
   try {
@@ -51,31 +50,33 @@ function isRequestId(text: string): boolean {
   }
 }
 
-/** The port to a connection that carries server-sent events. */
+/** A connection that carries server-sent events. */
 export interface EventSink {
-  /** @param eventId undefined for a client that cannot reconnect. @returns false if the reader is too far behind; the connection is then unusable. */
+  /**
+   * @param eventId undefined for a client that cannot reconnect. @returns false if the reader is too far behind, and the connection
+   * unusable.
+   */
   send(eventId: string | undefined, text: string): boolean;
   /**
-   * Ends the connection after the events that were sent.
+   * After the events that were sent.
    *
-   * @param isOvertaken true if a newer connection resends the unread events, so they need not be flushed here.
+   * @param isOvertaken true if a newer connection resends the unread events.
    */
   end(isOvertaken?: boolean): void;
 }
 
-/** One stream of a session. Its messages go to one connection at a time, and the newest are kept for the next connection. */
+/** Messages go to one connection at a time, and the newest are kept for the next one. */
 export class EventStream {
   readonly name: StreamName;
-  /** Only the stream changes it. */
   isFinished = false;
   readonly #kept: KeptEvents;
   readonly #onGone: (stream: EventStream) => void;
   #sink: EventSink | undefined;
 
   /**
-   * @param log undefined for a client that cannot reconnect, so that no events are kept.
+   * @param log undefined for a client that cannot reconnect: nothing is kept.
    * @param onGone called when no events are kept and the stream has ended, or is a GET stream without a connection.
-   * @param lastSequence the number of its last event so far.
+   * @param lastSequence that of its last event so far.
    */
   constructor(
     name: StreamName,
@@ -92,12 +93,11 @@ export class EventStream {
     return this.#sink !== undefined;
   }
 
-  /** The number of the last event; 0 if no message was sent, so that the client has no event id of one to reconnect with. */
+  /** 0 if no message was sent, so that the client has no event id to reconnect with. */
   get lastSequence(): number {
     return this.#kept.lastSequence;
   }
 
-  /** True if no event after this one was dropped. */
   hasAllAfter(sequence: number): boolean {
     const [oldest] = this.#kept.values();
     return sequence === this.lastSequence || (oldest !== undefined && oldest.sequence <= sequence + 1);
@@ -107,7 +107,7 @@ export class EventStream {
     return formatEventId(this.name, sequence);
   }
 
-  /** Continues on this connection with the kept events after `sequence`, then with new ones. Ends a former connection. */
+  /** Kept events after `sequence` come first. Ends a former connection. */
   attach(sink: EventSink, sequence = 0): void {
     const former = this.#sink;
     this.#sink = sink;
@@ -118,7 +118,7 @@ export class EventStream {
     if (this.isFinished) this.#endSink();
   }
 
-  /** Detaches a lost connection. Does nothing if another connection has replaced it. */
+  /** Does nothing if another connection has replaced it. */
   detach(sink: EventSink): void {
     if (this.#sink !== sink) return;
     this.#sink = undefined;
@@ -129,14 +129,14 @@ export class EventStream {
     if (!this.isFinished) this.#send(this.#kept.add(text));
   }
 
-  /** Ends the stream. Kept events stay for a client that reconnects. */
+  /** Kept events stay for a client that reconnects. */
   end(): void {
     this.isFinished = true;
     this.#endSink();
     this.#checkGone();
   }
 
-  /** Ends the stream and drops its kept events. Called at the end of the session. */
+  /** Also drops its kept events, at the end of the session. */
   close(): void {
     this.#kept.clear();
     this.end();
@@ -158,27 +158,27 @@ export class EventStream {
   }
 }
 
-/** The maximum number of GET connections of a session. Above it the oldest ends, since a half-open one never would. */
+/** GET connections of a session. The oldest ends, since a half-open one never would. */
 const MAX_STANDALONE_STREAMS = 16;
 const MAX_REMEMBERED_ENDS = 1000;
-/** The random first ids of the streams of a session that was taken up. The last one has 15 digits, as many as event ids have. */
+/** First ids of streams of a session that was taken up. The last one has 15 digits, as many as event ids have. */
 const MIN_TAKEN_UP_ID = 2 ** 31;
 const MAX_TAKEN_UP_ID = 2 ** 47;
 
-/** The streams of one session, and the messages that wait for a stream. A message goes to exactly one stream. */
+/** The streams of one session, and the messages that wait for one. A message goes to exactly one. */
 export class SessionStreams {
-  /** True if the session was opened elsewhere, so that its client has not heard of changes since then. */
+  /** Opened elsewhere: the client has not heard of changes since then. */
   readonly isTakenUp: boolean;
   readonly memory: MemoryAccount;
   readonly #log: EventLog | undefined;
   readonly #ofRequests = new Map<number, EventStream>();
-  /** The GET streams; the last one was connected last. Separate from the request streams, since every message searches them. */
+  /** In order of connection. Separate, since every message searches them. */
   readonly #standalone = new Map<number, EventStream>();
-  /** Messages that are not related to a request and came while no GET stream was open. */
+  /** They came while no GET stream was open. */
   readonly #waiting: KeptEvents;
   /**
-   * The last event number of each removed stream. A GET stream resumes from it. For a request it distinguishes a fully delivered stream
-   * from a dropped one.
+   * The last event of removed streams. A GET stream resumes from it. For a request it distinguishes a fully delivered stream from a dropped
+   * one.
    */
   readonly #endedAt = new Map<number, number>();
   readonly #firstStreamId: number;
@@ -186,8 +186,8 @@ export class SessionStreams {
   #isClosed = false;
 
   /**
-   * @param log undefined for a client that cannot reconnect, so that no events are kept.
-   * @param isTakenUp true if the same session may have had other streams in this process. Those have other ids.
+   * @param log undefined for a client that cannot reconnect: nothing is kept.
+   * @param isTakenUp true if the session may have had other streams in this process. Those have other ids.
    */
   constructor(account: MemoryAccount, log?: EventLog, isTakenUp = false) {
     [this.memory, this.#log, this.isTakenUp] = [account, log, isTakenUp];
@@ -196,12 +196,10 @@ export class SessionStreams {
     this.#waiting = new KeptEvents(account, log);
   }
 
-  /** True if the client can resume a stream on another connection. */
   get canResume(): boolean {
     return this.#log !== undefined;
   }
 
-  /** True if the client has a connection that waits for messages. */
   get isAttached(): boolean {
     return this.hasStandalone || this.#ofRequests.values().some((stream) => stream.isAttached);
   }
@@ -210,20 +208,20 @@ export class SessionStreams {
     return this.#newestStandalone() !== undefined;
   }
 
-  /** Opens a stream for the response to a POST and the messages before it. @param requestIdText undefined for a batch. */
+  /** For the response to a POST and the messages before it. @param requestIdText undefined for a batch. */
   openForRequest(requestIdText?: string): EventStream {
     return this.#open({ isStandalone: false, streamId: ++this.#lastStreamId, replica: this.#log?.replica, requestIdText });
   }
 
-  /** Opens a stream for messages that are not related to a request. Call `deliverWaiting` when it is attached. */
+  /** For messages that are not related to a request. Call `deliverWaiting` when it is attached. */
   openStandalone(): EventStream {
     this.#makeRoom();
     return this.#open({ isStandalone: true, streamId: ++this.#lastStreamId, replica: this.#log?.replica });
   }
 
   /**
-   * @returns the stream to resume, "delivered" if no event can follow, "unknown" if the position is not known, or "elsewhere" if the
-   * stream was not one of this object.
+   * @returns "delivered" if no event can follow, "unknown" if the position is not known, or "elsewhere" if the stream was not one of this
+   * object.
    */
   find(name: StreamName, sequence: number): EventStream | "delivered" | "unknown" | "elsewhere" {
     const { streamId, isStandalone, replica } = name;
@@ -248,7 +246,7 @@ export class SessionStreams {
     return stream;
   }
 
-  /** Sends a message on the newest GET stream, since an older one may be half-open. Keeps the message if there is no GET stream. */
+  /** On the newest GET stream, since an older one may be half-open. Keeps the message if there is none. */
   emit(text: string): void {
     // A private server may still send messages while it stops.
     if (this.#isClosed) return;
@@ -257,7 +255,7 @@ export class SessionStreams {
     else stream.emit(text);
   }
 
-  /** Sends an idempotent message like `emit`, unless the same text is waiting already. */
+  /** Unless the same text is waiting already. */
   emitOnce(text: string): void {
     if (this.#waiting.values().some((event) => event.text === text)) return;
     this.emit(text);
@@ -272,7 +270,7 @@ export class SessionStreams {
     }
   }
 
-  /** Ends the GET connections. Kept events can still be replayed. */
+  /** Kept events can still be replayed. */
   endStandalone(): void {
     for (const stream of this.#standalone.values()) stream.end();
   }

@@ -55,7 +55,7 @@ describe("rules about tools", async () => {
     expect(await countCalls()).toBe(before + 1);
   });
 
-  proves("arguments that violate the schema do not reach the server", async () => {
+  proves("invalid arguments do not reach the server", async () => {
     expect(JSON.parse(await client.toolText("checked", { n: 1 }))).toEqual({ n: 1 });
     const before = await countCalls();
     const { status, result } = await client.callTool("checked", { n: "one" });

@@ -20,7 +20,7 @@ export const PROMISES = {
     readme("Sessions survive."),
     operations("sessions", "A restart of the server does not end a session."),
   ],
-  "a new server process is told the state of its clients": [
+  "a new process is told its clients' state": [
     readme("The sidecar sends it `initialize`, log level, subscriptions and the notice of changed roots again"),
   ],
   "clients never get messages of each other": [
@@ -36,7 +36,7 @@ export const PROMISES = {
     security("Queueing is fair: a flood of one session delays the others by one request."),
     operations("timeouts-and-overload", "Queueing is fair: sessions take turns"),
   ],
-  "requests beyond a limit are rejected at once and can be repeated": [
+  "requests beyond a limit can be repeated": [
     readme("**Every wait and every buffer has a limit.**"),
     operations("timeouts-and-overload", "Requests beyond a limit are rejected at once."),
     operations("timeouts-and-overload", "Every MCP error with 429 or 503 has `Retry-After` and `sent: false`"),
@@ -56,7 +56,7 @@ export const PROMISES = {
   "keys of sessions are rotated": [
     operations("replicas", "While the restarts go on, some replicas sign with the old key and some with the new one. All accept both."),
   ],
-  "sessions that clients can sign themselves count as new ones": [security("These count for SESSIONS_PER_MINUTE.")],
+  "sessions that clients sign count as new": [security("These count for SESSIONS_PER_MINUTE.")],
   "a stream that breaks is resumed": [
     operations("timeouts-and-overload", "Events that it missed on a stream are kept for replay"),
     security("The same holds for streams and their replay."),
@@ -90,7 +90,7 @@ export const PROMISES = {
     operations("logs", "Every line has `level`, `time` (RFC 3339, UTC), `pid` (of the sidecar) and `msg`."),
   ],
   "stderr of the server is in the log": [operations("logs", "stdout, line by line, as log lines with `stream`")],
-  "failed requests are in the log, without secrets and contents": [
+  "failed requests are logged without contents": [
     readme("a log of failed requests"),
     security("The log of requests has no tokens, session ids, arguments, results or URLs."),
     operations("logs", "It has names, times and sizes, but no arguments, results, error messages, URLs, tokens or session ids."),
@@ -147,7 +147,7 @@ export const PROMISES = {
     security("Only the end of its connection cancels a request."),
     operations("stateless", "If the client disconnects, the server gets `notifications/cancelled`."),
   ],
-  "clients without a session have the limits of their token": [
+  "clients without a session have their token's limits": [
     security("Requests without a session have the limits of their token, or else of their address."),
     operations("stateless", "The name that it gives in `clientInfo` does not count."),
   ],
@@ -160,7 +160,7 @@ export const PROMISES = {
       "Log messages of a shared server are dropped once its process has got messages of two tokens, or without tokens of two addresses.",
     ),
   ],
-  "the state of a question is valid once, for one token": [
+  "a question's state is valid once, for one token": [
     security("is valid once, for one token, method, name and arguments."),
     operations("stateless", "A state is valid once, for the same client, method, name and arguments."),
   ],
@@ -192,7 +192,7 @@ export const PROMISES = {
     security("Calls of them never reach the server, and get the same response as calls of tools that do not exist."),
     operations("tool-policy", "TOOL_NOT_FOUND, with the same text for hidden tools and for tools that do not exist"),
   ],
-  "arguments that violate the schema do not reach the server": [
+  "invalid arguments do not reach the server": [
     security("With ARGUMENT_CHECK=enforce, arguments that violate the tool's schema do not reach the server."),
     operations("tool-policy", "a result with `isError` that names each wrong field"),
   ],
@@ -261,7 +261,7 @@ export const PROMISES = {
     security("Bodies, headers, their time of arrival, queues and unread output have limits."),
     operations("timeouts-and-overload", "408. A connection that has sent nothing is closed without a response"),
   ],
-  "no message of a server ends or freezes the sidecar": [
+  "no server message ends or freezes the sidecar": [
     security("No message up to MAX_LINE_BYTES ends or freezes the sidecar."),
     security("Its output has limits: MAX_LINE_BYTES,"),
     operations("timeouts-and-overload", "UPSTREAM_RESPONSE_TOO_LARGE for its request; the server keeps running"),
@@ -328,7 +328,7 @@ export const PROMISES = {
   "pages of other origins are rejected": [
     security("A page of another origin is rejected before its request is read. Only pages of this machine or of ALLOWED_ORIGINS may call."),
   ],
-  "a page whose name resolves to this machine is rejected": [
+  "DNS rebinding is rejected": [
     security("pages whose own name resolves to this machine are rejected (DNS rebinding). They read only the state."),
   ],
   "HTTP+SSE is off by default": [readme("The HTTP+SSE transport of 2024-11-05 is off by default (`--legacy-sse=on`).")],

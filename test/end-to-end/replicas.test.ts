@@ -40,7 +40,7 @@ proves("sessions survive a restart of the sidecar", async () => {
   expect((await at(restarted, await other.client()).callTool("echo")).status).toBe(404);
 });
 
-proves("sessions that clients can sign themselves count as new ones", async () => {
+proves("sessions that clients sign count as new", async () => {
   const token = "a-token-whose-client-can-sign-ids";
   const env = { CLAW_MCP_STDIO_AUTH_TOKEN: token };
   await using signing = await Sidecar.start({ env });

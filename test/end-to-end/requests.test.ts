@@ -94,7 +94,7 @@ proves("pages of other origins are rejected", async () => {
   expect([readError(local), local.headers["access-control-allow-origin"]]).toEqual([PONG, "http://localhost:5173"]);
 });
 
-proves("a page whose name resolves to this machine is rejected", async () => {
+proves("DNS rebinding is rejected", async () => {
   const Host = `rebound.evil.com:${new URL(sidecar.origin).port}`;
   expect(readError(await client.post(PING, { headers: { Host } }))).toStrictEqual(HOST_NOT_ALLOWED);
   for (const path of ["/mcp", "/status", "/metrics"]) expect(readError(await get(path, { Host }))).toStrictEqual(HOST_NOT_ALLOWED);

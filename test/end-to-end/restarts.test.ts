@@ -68,7 +68,7 @@ describe("a server that crashes", async () => {
     expect(after[0]?.pid).not.toBe(before[0]?.pid);
   });
 
-  proves("a new server process is told the state of its clients", async () => {
+  proves("a new process is told its clients' state", async () => {
     const client = await LaneClient.connect(sidecar);
     await client.request("logging/setLevel", { level: "error" });
     await client.request("resources/subscribe", { uri: "x://1" });

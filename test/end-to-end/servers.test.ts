@@ -23,7 +23,7 @@ async function readDropped(): Promise<{ readonly unknownAnswers: number }> {
   return (await readStatus(sidecar)).counters.dropped as { readonly unknownAnswers: number };
 }
 
-proves("no message of a server ends or freezes the sidecar", async () => {
+proves("no server message ends or freezes the sidecar", async () => {
   const deep = `{"a":${"[".repeat(200_000)}${"]".repeat(200_000)}}`;
   const params = { name: "raw_result", arguments: { result: deep } };
   const { body } = await client.post({ jsonrpc: "2.0", id: 2, method: "tools/call", params });

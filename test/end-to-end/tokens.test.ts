@@ -88,7 +88,7 @@ proves("ADMIN_ADDR has the administration for itself", async () => {
   expect((await send(`${operators.origin}/mcp`, { headers: { ...JSON_HEADERS, ...AUTHORIZED }, body: "{}" })).status).toBe(404);
 });
 
-proves("clients without a session have the limits of their token", async () => {
+proves("clients without a session have their token's limits", async () => {
   const [client, other] = tokenClients(sidecar, {});
   const named = (name: string): ModernCall => ({ meta: { [META.clientInfo]: { name, version: "1" } } });
   const held = ["a", "b", "c"].map((name) => client.callTool("hang", {}, named(name)));
@@ -109,7 +109,7 @@ proves("a process that may ask serves one client", async () => {
   expect(asked.error).toMatchObject({ code: -32601 });
 });
 
-proves("the state of a question is valid once, for one token", async () => {
+proves("a question's state is valid once, for one token", async () => {
   const [client, other] = tokenClients(sidecar, FORM_ELICITATION);
   const reply = await client.callTool("ask_all", NAME);
   const answer = answering(reply);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type MetricDefinition, METRICS } from "../../src/observe/metrics.ts";
+import { METRICS } from "../../src/http/metrics.ts";
 import { QUICK_RESTART, crash } from "../support/fixture-server.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
 import { Series } from "../support/series.ts";
@@ -64,7 +64,7 @@ describe("/metrics", () => {
     await client.end();
     const series = await Series.read(sidecar);
     const histogram = /_(?:bucket|sum|count)$/;
-    for (const [name, { labels, type }] of Object.entries<MetricDefinition>(METRICS)) {
+    for (const [name, { labels, type }] of Object.entries(METRICS)) {
       const shown = series.labelsOf(type === "histogram" ? `${name}_bucket` : name);
       expect.soft({ name, unknown: shown?.difference(new Set([...labels, "le"])) }).toEqual({ name, unknown: new Set() });
     }

@@ -29,7 +29,7 @@ class Bench {
     };
     const streams = new SessionStreams(memory);
     this.nowMs += 0.1;
-    const session = new Session(randomUUID(), "2025-11-25", lane, streams, undefined, this.nowMs);
+    const session = new Session({ id: randomUUID(), owner: undefined, protocolVersion: "2025-11-25" }, lane, streams, this.nowMs);
     this.store.add(session);
     return session;
   }

@@ -4,7 +4,7 @@ import type { Context } from "../../src/context.ts";
 import { AskKind, type AskKinds } from "../../src/mcp/capabilities.ts";
 import { Routing } from "../../src/server/routing.ts";
 import { MemoryBudget } from "../../src/memory.ts";
-import type { StatelessRequest } from "../../src/server/stateless-client.ts";
+import type { StatelessRequest } from "../../src/server/request-check.ts";
 import type { JsonObject } from "../../src/mcp/message.ts";
 import { UNGUARDED, contextOf } from "../support/context.ts";
 import { useFakeClock } from "../support/fake-clock.ts";

@@ -1,7 +1,6 @@
-import { writeFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import { readSecretFile, rereadSecretFile } from "../../../src/config/secret-file.ts";
+import { rereadSecretFile } from "../../../src/config/secret-file.ts";
 import { readCommandLine } from "../../../src/config/command-line.ts";
 import { type Environment, loadConfig, type LoadResult } from "../../../src/config/load.ts";
 import { TempDir } from "../../support/temp-dir.ts";
@@ -50,15 +49,6 @@ describe("AUTH_TOKEN_FILE", () => {
     expect(config).toBeUndefined();
     expect(problems).toEqual([expect.stringContaining(problem)]);
     expect(problems.join("\n")).not.toContain(TOKEN);
-  });
-
-  it("a file that keeps changing is rejected at the start", async () => {
-    await using directory = await TempDir.create();
-    const path = directory.file("tokens");
-    writeFileSync(path, TOKEN);
-    let looks = 1;
-    const { problem } = readSecretFile(path, "token", () => writeFileSync(path, `${TOKEN}${looks++}`));
-    expect([problem, looks]).toEqual(["it keeps changing", 10]);
   });
 
   it("the file and AUTH_TOKEN exclude each other, wherever each is given", async () => {

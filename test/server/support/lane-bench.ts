@@ -53,7 +53,7 @@ export interface LaneBenchOptions {
 }
 
 function openSession(lane: Lane, streams: SessionStreams): Session {
-  return new Session(randomUUID(), "2025-11-25", lane, streams, undefined, Date.now());
+  return new Session({ id: randomUUID(), owner: undefined, protocolVersion: "2025-11-25" }, lane, streams, Date.now());
 }
 
 /** A policy without rules. */

@@ -48,7 +48,7 @@ export class BrowserPage implements AsyncDisposable {
     await using owned = new OwnedResources();
     // Tests in a container run as root, for whom Chromium has no sandbox.
     browser ??= chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
-    const context = await (await browser).newContext({ viewport: { width: 1200, height: 900 }, ...options });
+    const context = await (await browser).newContext({ viewport: { width: 1280, height: 800 }, ...options });
     owned.use({ [Symbol.asyncDispose]: () => context.close() });
     return new BrowserPage(await context.newPage(), owned.move());
   }
@@ -74,10 +74,10 @@ export class BrowserPage implements AsyncDisposable {
     return this.page.getByRole("article", { name, exact: true });
   }
 
-  /** Opens the form of a tool. */
+  /** Opens the panel of a tool. */
   async openTool(name: string): Promise<Locator> {
     const tool = this.tool(name);
-    await tool.getByRole("button", { name: /^Call…/ }).click();
+    await tool.locator("summary").first().click();
     await tool.getByRole("button", { name: "Call", exact: true }).waitFor();
     return tool;
   }
@@ -98,6 +98,11 @@ export class BrowserPage implements AsyncDisposable {
   /** Waits until a region of the page has a text. */
   async waitForText(text: string | RegExp, within: Page | Locator = this.page): Promise<void> {
     await within.getByText(text).first().waitFor();
+  }
+
+  /** Waits until the browser says what is wrong with a field of a form. */
+  async waitForProblem(text: string): Promise<void> {
+    await this.page.waitForFunction(`document.activeElement?.validationMessage?.includes(${JSON.stringify(text)})`);
   }
 
   /** Returns what axe objects to. */

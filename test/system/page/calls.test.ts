@@ -9,9 +9,20 @@ describe("calls of tools in a browser", async () => {
   const everything = disposeAfterAll(await Sidecar.start({ command: EVERYTHING }));
   const conformance = disposeAfterAll(await Sidecar.start({ command: CONFORMANCE_SERVER }));
 
+  it("a tool is called with two clicks, because required values are filled in with samples", async () => {
+    await using browser = await BrowserPage.open(everything);
+    const sum = await browser.openTool("get-sum");
+    await browser.call(sum);
+    await browser.waitForText("The sum of 1 and 1 is 2.", sum);
+    const echo = await browser.openTool("echo");
+    await browser.call(echo);
+    await browser.waitForText("Echo: example", echo);
+  });
+
   it("a tool is called with the values of its form if its schema allows them, and the result is shown", async () => {
     await using browser = await BrowserPage.open(everything);
     const sum = await browser.openTool("get-sum");
+    await sum.getByLabel(/^a\b/).fill("");
     await browser.call(sum);
     // The browser says what is wrong, and moves the focus there.
     await sum.locator("input:focus:invalid").waitFor();
@@ -21,7 +32,8 @@ describe("calls of tools in a browser", async () => {
     await browser.call(sum);
     await browser.waitForText(/The sum of 19 and 23 is 42/, sum);
     // Numbers are sent as they are typed.
-    await sum.getByLabel(/^a\b/).fill("-0.05");
+    await sum.getByLabel(/^a\b/).fill("");
+    await sum.getByLabel(/^a\b/).pressSequentially("-0.05");
     await sum.getByLabel(/^b\b/).fill("1e3");
     await browser.call(sum);
     await browser.waitForText("The sum of -0.05 and 1000 is 999.95.", sum);
@@ -31,28 +43,28 @@ describe("calls of tools in a browser", async () => {
     await browser.waitForText(/"temperature": 36/, weather.getByRole("group", { name: "Structured content" }));
   });
 
-  it("a tool has its title, description, annotations, schema, and the command of the Inspector", async () => {
+  it("a tool has its title, description, annotations, definition, and the command of the Inspector", async () => {
     await using browser = await BrowserPage.open(everything);
-    const tool = browser.tool("get-sum");
+    const tool = await browser.openTool("get-sum");
     await tool.getByText("Get Sum Tool").waitFor();
-    await tool.getByText("Returns the sum of two numbers").waitFor();
+    await tool.locator(".description").getByText("Returns the sum of two numbers").waitFor();
     expect(await tool.getByRole("list", { name: "Annotations" }).getByRole("listitem").allTextContents()).toEqual([
       "read-only",
       "closed world",
     ]);
-    await tool.getByText("Input schema").click();
-    await browser.waitForText('"required": [', tool.getByRole("group", { name: "Input schema" }));
+    await tool.getByText("Definition").click();
+    await browser.waitForText('"required": [', tool.getByRole("group", { name: "Definition" }));
     await browser.page.getByText("Resources, prompts and everything else").click();
     const command = `npx -y @modelcontextprotocol/inspector --cli ${everything.url} --transport http --method resources/list`;
     await browser.page.getByText(command).waitFor();
   });
 
-  it("a tool whose schema has no form takes JSON, and an error of the tool is marked", async () => {
+  it("a tool whose schema has no fields takes JSON, and an error of the tool is marked", async () => {
     await using browser = await BrowserPage.open(conformance);
     const tool = await browser.openTool("json_schema_2020_12_tool");
     await tool.getByLabel("Arguments as JSON").fill("[1]");
     await browser.call(tool);
-    await browser.waitForText("The arguments must be a JSON object.", tool);
+    await browser.waitForProblem("The arguments must be a JSON object.");
     await tool.getByLabel("Arguments as JSON").fill('{"name":"Ada","email":"a@b"}');
     await browser.call(tool);
     await browser.waitForText('{"name":"Ada","email":"a@b"}', tool.getByRole("group", { name: "Result" }));
@@ -111,7 +123,7 @@ describe("calls of tools in a browser", async () => {
     await tool.getByLabel("Edit as JSON").check();
     await tool.getByLabel("Arguments as JSON").fill("no JSON");
     await tool.getByText("Edit as JSON").click();
-    await tool.getByRole("alert").getByText("Not valid JSON").waitFor();
+    await browser.waitForProblem("Not valid JSON");
     expect(await tool.getByLabel("Edit as JSON").isChecked()).toBe(true);
     await tool.getByLabel("Arguments as JSON").fill('{"text":"in a session"}');
     await browser.call(tool);

@@ -133,11 +133,7 @@ describe("a hostile server in a browser", () => {
     await using browser = await BrowserPage.open(sidecar);
     for (const name of Object.keys(SCHEMAS)) {
       const tool = await browser.openTool(name);
-      await tool
-        .getByRole("textbox")
-        .or(tool.getByRole("button", { name: "Add" }))
-        .first()
-        .waitFor();
+      await tool.getByRole("textbox").first().waitFor();
       const toggle = tool.getByLabel("Edit as JSON");
       if ((await toggle.count()) > 0) await toggle.check();
       await tool.getByLabel("Arguments as JSON").fill('{"text":"sent"}');

@@ -16,7 +16,7 @@ describe("the life of a server in a browser", () => {
     await browser.tool("add").waitFor();
     await browser.page.waitForLoadState("load");
     expect(await browser.fileBytes()).toBeGreaterThan(1000);
-    expect(await browser.fileBytes()).toBeLessThan(200 * 1024);
+    expect(await browser.fileBytes()).toBeLessThan(120 * 1024);
   });
 
   it("a server that is killed is shown with its exit and its successor", async () => {
@@ -24,11 +24,13 @@ describe("the life of a server in a browser", () => {
     await using browser = await BrowserPage.open(sidecar);
     await browser.state.getByText("Ready").waitFor();
     await crash(sidecar);
-    const generations = browser.page.getByRole("region", { name: "Generations" });
-    await generations.getByRole("button", { name: /^2 / }).getByText("running").waitFor();
-    await generations.getByRole("button", { name: /^1 / }).click();
-    await browser.waitForText(/ended by SIGKILL/, generations);
+    await browser.waitForText(/for .*, after 1 restart/, browser.page.getByRole("banner"));
     await browser.waitForText("generation 2", browser.page.getByRole("banner"));
+    await browser.page.getByRole("img", { name: /^1 restart, not ready for/ }).waitFor();
+    await browser.page.getByTitle(/ended by SIGKILL/).waitFor();
+    const errors = browser.page.getByRole("region", { name: "Last errors" });
+    await errors.getByText("ended by SIGKILL").click();
+    await browser.waitForText("generation 1, SIGKILL", errors);
     await browser.waitForText("mcp server exited", browser.page.getByRole("region", { name: "Log" }));
   });
 
@@ -42,7 +44,7 @@ describe("the life of a server in a browser", () => {
     await browser.state.getByText("Restarting").waitFor();
     await browser.waitForText(/exited with code 3/, browser.page.getByRole("banner"));
     await browser.waitForText(/next start in \d+ s/, browser.page.getByRole("banner"));
-    await browser.waitForText("no database", browser.page.getByRole("region", { name: "Generations" }));
+    await browser.waitForText("no database", browser.page.getByRole("banner"));
   });
 
   it("requests of other clients appear with their tool and ending, without arguments and results", async () => {
@@ -55,26 +57,28 @@ describe("the life of a server in a browser", () => {
     const requests = browser.page.getByRole("region", { name: "Requests" });
     await requests.getByRole("row", { name: /tools\/call echo .* result/ }).waitFor();
     await requests.getByRole("row", { name: /tools\/call raw_result .* tool error/ }).waitFor();
+    await browser.waitForText(/raw_result tool error/, browser.page.getByRole("region", { name: "Last errors" }).getByRole("listitem"));
+    await browser.waitForText(/1 calls.*1 errors.*p95 \d+ ms/, browser.tool("raw_result"));
     expect(await browser.page.content()).not.toContain("an argument");
   });
 
-  it("the charts and the load have the requests, sessions and processes that there are", async () => {
+  it("the figures and the load have the requests, sessions and processes that there are, and whether the server asks", async () => {
     await using sidecar = await Sidecar.start();
     await using browser = await BrowserPage.open(sidecar);
     await browser.tool("echo").waitFor();
     const client = await sidecar.client();
     const held = client.callTool("hang", {});
     for (let index = 0; index < 20; index++) await client.callTool("echo", { text: "a" });
+    const figures = browser.page.getByRole("region", { name: "Last two minutes" });
     // The page itself has sent two, and each session begins with one.
-    await browser.page.getByRole("figure").getByText("23 requests, 0 errors").waitFor();
-    await browser.page
-      .getByRole("figure")
-      .getByText(/mean .* ms, longest .* ms/)
-      .waitFor();
+    await figures.getByText(/^23 requests in /).waitFor();
+    await figures.getByText("0 % of requests").waitFor();
+    await figures.getByText(/^slowest \d+ ms: echo$/).waitFor();
+    await figures.getByText(/of 256.0 MiB/).waitFor();
     const load = browser.page.getByRole("region", { name: "Load" });
     await load.getByRole("row", { name: /^shared 1 0 0 bytes 1$/ }).waitFor();
-    await load.getByText(/of 256.0 MiB/).waitFor();
-    expect(await load.getByText("Sessions").locator("xpath=following-sibling::dd").textContent()).toBe("2");
+    const fact = (name: string): Promise<string | null> => load.getByText(name).locator("xpath=following-sibling::dd").textContent();
+    expect([await fact("Sessions"), await fact("Asks its clients")]).toEqual(["2", "not yet"]);
     await client.callTool("release", {});
     await held;
   });

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { sealState, unsealState } from "../../../src/server/request-state.ts";
+import { sealState, unsealState } from "../../../src/server/sealed-state.ts";
 import { findResult } from "../../../src/mcp/translate.ts";
 import { SidecarError } from "../../../src/mcp/errors.ts";
 import { SessionKeys } from "../../../src/session/ids.ts";

@@ -13,11 +13,11 @@ const TAG_BYTES = 16;
 const CONTENT = "JSON source";
 
 /**
- * Returns a server's response with its `requestState` sealed together with the client, the method and the name of the request (MCP 2026-07-28,
- * basic/utilities/mrtr); undefined if it has none. The server sees one identity for all clients, so it could not notice that a client uses the
- * state of another one. Each replica with the same SESSION_KEY can unseal it.
+ * Returns a response with its `requestState` sealed together with the client, the method and the name of the request (MCP 2026-07-28,
+ * basic/utilities/mrtr); undefined if it has none. The server sees one identity, so it could not notice that a client uses the state of
+ * another one. Each replica with the same SESSION_KEY can unseal it.
  *
- * The JSON source of the state is sealed, not its value: UTF-8 has no unpaired surrogates, so it could not be restored from its value.
+ * The JSON source is sealed, not the value: UTF-8 has no unpaired surrogates.
  */
 export function sealState(
   keys: SessionKeys,

@@ -1,0 +1,47 @@
+import type { PageGeneration, PageRequest } from "../http/page-update.ts";
+
+/** Returns the figures of some requests. `p95Ms` is of those that have a duration; undefined if there are none. */
+export function figuresOf(requests: readonly PageRequest[]) {
+  const durations = requests.flatMap(({ durationMs }) => durationMs ?? []).toSorted((one, other) => one - other);
+  return {
+    calls: requests.length,
+    errors: requests.filter(({ ending }) => endingOf(ending).isError).length,
+    p95Ms: durations[Math.ceil(durations.length * 0.95) - 1],
+  };
+}
+
+/** Returns the figures of each tool that was called. */
+export function toolFigures(requests: readonly PageRequest[]): ReadonlyMap<string, ReturnType<typeof figuresOf>> {
+  const byTool = Map.groupBy(requests, ({ tool }) => tool ?? "");
+  byTool.delete("");
+  return new Map(Array.from(byTool, ([tool, calls]) => [tool, figuresOf(calls)]));
+}
+
+/** Returns the end of a request in words. */
+export function endingOf(ending: PageRequest["ending"]): { readonly words: string; readonly isError: boolean } {
+  if (ending === "results") return { words: "result", isError: false };
+  if (ending === "errors") return { words: "error response", isError: true };
+  if (ending === "dismissed") return { words: "cancelled", isError: false };
+  if (ending === "unread") return { words: "client disconnected", isError: false };
+  // A code of the sidecar, such as REQUEST_TIMEOUT.
+  return { words: ending.toLowerCase().replaceAll("_", " "), isError: true };
+}
+
+/**
+ * Returns the times without a ready server, in milliseconds since the epoch. The first one is the start. The reason is undefined if the server
+ * had not run before, or was stopped.
+ *
+ * @param runs of one server, oldest first.
+ */
+export function outagesOf(runs: readonly PageGeneration[], now: number) {
+  const outages: { readonly from: number; readonly to: number; readonly reason: string | undefined }[] = [];
+  let from = runs[0]?.startedAt ?? now;
+  let reason: string | undefined;
+  for (const { readyAt, exit } of runs) {
+    if (readyAt !== null) outages.push({ from, to: readyAt, reason });
+    if (exit === null) return readyAt === null ? [...outages, { from, to: now, reason }] : outages;
+    if (readyAt !== null) from = Date.parse(exit.at);
+    reason = exit.kind === "stopped" ? undefined : exit.reason;
+  }
+  return [...outages, { from, to: now, reason }];
+}
