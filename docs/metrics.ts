@@ -13,7 +13,7 @@ export function metricsMarkdown(): string {
     "| --- | --- | --- | --- |",
     ...own,
     "",
-    "About the process, by [prom-client](https://github.com/siimon/prom-client), from the first request for `/metrics` on:",
+    "[prom-client](https://github.com/siimon/prom-client) adds these about the process, from the first request for `/metrics` on.",
     `${ofProcess.map(({ name }) => `\`${name}\``).join(", ")}.`,
   ].join("\n");
 }

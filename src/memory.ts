@@ -292,6 +292,25 @@ export function largestBodyBytes(budgetBytes: number): number {
   return Math.floor(budgetBytes * LARGEST_BODY_SHARE);
 }
 
+/** Forgets the oldest key above its size. */
+export class RecentMap<Key, Value> extends Map<Key, Value> {
+  readonly #maxSize: number;
+
+  constructor(maxSize: number) {
+    super();
+    this.#maxSize = maxSize;
+  }
+
+  override set(key: Key, value: Value): this {
+    super.set(key, value);
+    for (const oldest of this.keys()) {
+      if (this.size <= this.#maxSize) break;
+      this.delete(oldest);
+    }
+    return this;
+  }
+}
+
 export class Place<Value> {
   /** Undefined only for the end. */
   value: Value | undefined;

@@ -157,7 +157,7 @@ export const ERROR_CATALOG = {
     action: "Fix the command, environment or dependencies of the server. The message, `stderrTail` and `/readyz` show why it exits.",
   }),
   UPSTREAM_RESPONSE_TOO_LARGE: entry(200, InternalError, {
-    when: "The response is longer than MAX_LINE_BYTES or a quarter of MEMORY_BUDGET_BYTES, was the longest unfinished one when the budget was used up, or is a page of tools over 8 MiB. The server keeps running.",
+    when: "The response is longer than MAX_LINE_BYTES or a quarter of MEMORY_BUDGET_BYTES. Or the budget was used up, and it was the longest. Or it is a page of tools over 8 MiB. The server keeps running.",
     action: "Ask for less, or raise CLAW_MCP_STDIO_MAX_LINE_BYTES or the budget. If `retrySafe` is false, it may have taken effect.",
   }),
   UPSTREAM_INVALID_RESPONSE: entry(200, InternalError, {
@@ -203,7 +203,7 @@ export const ERROR_CATALOG = {
     action: "Open the stream without `Last-Event-ID`.",
   }),
   OTHER_REPLICA: entry(409, ServerError, {
-    when: "The message belongs to another replica, or to the sidecar before a restart: a response to a server that does not run here, or, with `sent: true` (HTTP 200), a reconnection for a response.",
+    when: "The message answers a server of another replica, or of the sidecar before a restart. With `sent: true` (HTTP 200), it is a reconnection for a response that is due there.",
     action: "Let a balancer send all requests with the same `Mcp-Session-Id` to one replica (docs/operations/replicas.md).",
     actionIfSent: CHECK_EFFECT,
   }),

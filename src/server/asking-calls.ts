@@ -171,7 +171,7 @@ export class AskingCall implements Askable, ReplyTarget {
     call.reply = new Reply(context, reply.idText, reply.acceptedAtMs, this);
     call.reply.askable = this;
     calls.park(call);
-    reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"result":${result}}`);
+    reply.answer("result", result);
   }
 
   #onParked(nowMs: number): void {

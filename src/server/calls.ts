@@ -3,10 +3,10 @@ import { shorten } from "../json/text.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { type Outgoing, outgoing, type RequestMessage, Slot } from "../mcp/message.ts";
 import { requestToServer, responseToClient } from "../mcp/rewrite.ts";
-import type { MemoryAccount, MemoryHolder } from "../memory.ts";
+import { type MemoryAccount, type MemoryHolder, RecentMap } from "../memory.ts";
 import { limitedLog, type Log, type LogFields } from "../observe/log.ts";
 import type { Upstream, UpstreamHandshake, UpstreamInput } from "../process/port.ts";
-import type { Reply } from "../session/reply.ts";
+import type { Reply, ReplyTarget } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import { Timer } from "../timers.ts";
 import {
@@ -80,13 +80,13 @@ export class Calls {
   hasOnePrincipal = true;
   /** Of lines that clients can cause at any rate. */
   readonly #log: Log;
-  readonly #isWaitingForClient: () => boolean;
+  readonly isWaitingForClient: () => boolean;
   readonly #ids = new RequestIds();
   /** May fire too early: an end does not move it, so a call that ends soon costs it nothing. */
   readonly #timer: Timer;
   /** In the order of their ids. A Map would leave old tables behind, which only a full garbage collection frees. */
   readonly #all: Call[] = [];
-  readonly #abandoned = new Map<unknown, string>();
+  readonly #abandoned = new RecentMap<unknown, string>(MAX_ABANDONED);
   /** It answers in any order, but reads in the order of ids. */
   #highestAnsweredId = 0;
   /** The last id at that time; -1 before. A notification is anything but a request. */
@@ -111,7 +111,7 @@ export class Calls {
     this.upstream = upstream;
     this.dropped = new DropLog(context);
     this.#log = limitedLog(context.log, context.nowMs);
-    this.#isWaitingForClient = isWaitingForClient;
+    this.isWaitingForClient = isWaitingForClient;
     this.#timer = new Timer(context.timers, (nowMs) => this.#onTimer(nowMs));
     this.queue = new RequestQueue(
       context,
@@ -252,7 +252,8 @@ export class Calls {
   }
 
   /** Sends a request that stays open for any time, such as a subscription. */
-  open(reply: Reply, request: RequestMessage): Call | undefined {
+  open(target: ReplyTarget, request: RequestMessage): Call | undefined {
+    const reply = internalReply(this.context, target);
     return this.carry(undefined, reply, request, undefined, { timeoutMs: Number.POSITIVE_INFINITY });
   }
 
@@ -488,7 +489,7 @@ export class Calls {
     try {
       if (outcome instanceof SidecarError) reply.fail(outcome);
       else if (outcome === "dismissed") reply.dismiss();
-      else if ("resultText" in outcome) reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"result":${outcome.resultText}}`);
+      else if ("resultText" in outcome) reply.answer("result", outcome.resultText);
       else reply.respond(responseToClient(outcome, reply.idText), outcome);
     } catch (error) {
       this.context.defects.recover("server response", error, () => reply.fail(internalError(call.isSent)));
@@ -583,8 +584,6 @@ export class Calls {
     this.#remove(call);
     this.#abandoned.set(call.wireId, reason);
     this.#lastIdAtAbandon = this.#ids.last;
-    const [oldest] = this.#abandoned.keys();
-    if (this.#abandoned.size > MAX_ABANDONED) this.#abandoned.delete(oldest);
   }
 
   /** A ready server gets at least half of the time. Else one that is unresponsive would not be detected. */
@@ -678,7 +677,7 @@ export class Calls {
   #onDue(call: Call, nowMs: number): void {
     try {
       // The time in which a person answers the server does not count.
-      if (call.deadlineMs <= nowMs && this.#isWaitingForClient()) call.extend(nowMs);
+      if (call.deadlineMs <= nowMs && this.isWaitingForClient()) call.extend(nowMs);
       if (call.deadlineMs <= nowMs) return this.#timeOut(call);
       if (call.state === "queued" && call.expiresAtMs <= nowMs) return this.#reject(call);
       if (call.state !== "passed" || call.slowAtMs > nowMs) return;

@@ -11,7 +11,6 @@ import {
   type Call,
   type CallCheck,
   EMPTY_RESULT,
-  internalReply,
   internalRequest,
   type InternalRequest,
   refuse,
@@ -356,9 +355,9 @@ export class ModernDriver {
   readonly #overdue: Timer;
 
   /** @param onReopened called when a subscription is open again. Changes may have been missed. */
-  constructor(context: Context, calls: Calls, state: DesiredState, onReopened: (filter: SubscriptionFilter) => void) {
-    [this.#context, this.#calls, this.#state, this.#onReopened] = [context, calls, state, onReopened];
-    const { timers } = context;
+  constructor(calls: Calls, state: DesiredState, onReopened: (filter: SubscriptionFilter) => void) {
+    [this.#context, this.#calls, this.#state, this.#onReopened] = [calls.context, calls, state, onReopened];
+    const { timers } = calls.context;
     this.#nextUpdate = new Timer(timers, () => this.update());
     this.#overdue = new Timer(timers, () => {
       const next = this.#next;
@@ -492,7 +491,7 @@ export class ModernDriver {
     this.#next = listening;
     const target = resultTo((_text, _reason, error) => this.#onListenEnd(listening, error === undefined));
     // It may fail at once.
-    listening.call = this.#calls.open(internalReply(context, target), request);
+    listening.call = this.#calls.open(target, request);
     this.#overdue.set(context.nowMs() + context.config.requestTimeoutMs);
   }
 

@@ -2,7 +2,6 @@ import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import type { Call } from "./call.ts";
 import type { Calls } from "./calls.ts";
-import type { Routing } from "./routing.ts";
 import { Timer } from "../timers.ts";
 
 /**
@@ -19,7 +18,6 @@ import { Timer } from "../timers.ts";
 export class HangWatch {
   readonly #context: Context;
   readonly #calls: Calls;
-  readonly #lane: { readonly routing: Routing };
   #isReady = false;
   /** In a row. */
   #timeouts = 0;
@@ -33,10 +31,10 @@ export class HangWatch {
   /** For the ping that decides. */
   #probe: Timer | undefined;
 
-  constructor(context: Context, calls: Calls, lane: { readonly routing: Routing }) {
+  constructor(calls: Calls) {
+    const { context } = calls;
     this.#context = context;
     this.#calls = calls;
-    this.#lane = lane;
     this.#tick = new Timer(context.timers, (nowMs) => this.#pingIfIdle(nowMs));
     calls.onTimeout = (call) => this.#onTimeout(call);
     calls.onAbandoned = (call) => this.#onAbandoned(call);
@@ -85,7 +83,7 @@ export class HangWatch {
   #pingIfIdle(nowMs: number): void {
     this.#tick.set(nowMs + (this.#context.config.pingIntervalMs ?? Number.POSITIVE_INFINITY));
     const { lastMessageNumber } = this.#calls;
-    const isSilent = lastMessageNumber === this.#messageAtTick && !this.#lane.routing.isWaitingForClient;
+    const isSilent = lastMessageNumber === this.#messageAtTick && !this.#calls.isWaitingForClient();
     if (isSilent && this.#isPinged) this.#count("ping");
     this.#messageAtTick = lastMessageNumber;
     this.#isPinged = isSilent && this.#isReady && this.#probe === undefined && this.#calls.load.requestsInFlight === 0;
@@ -93,7 +91,7 @@ export class HangWatch {
   }
 
   #count(method: string): void {
-    if (!this.#isReady || this.#probe !== undefined || this.#lane.routing.isWaitingForClient) return;
+    if (!this.#isReady || this.#probe !== undefined || this.#calls.isWaitingForClient()) return;
     this.#lastIgnored = this.#calls.lastNumber;
     this.#abandonedSinceMs = undefined;
     this.#timeouts++;
@@ -113,7 +111,7 @@ export class HangWatch {
     let [isTaken, lastInputs] = [call.isWritten, inputs];
     const probe = new Timer(timers, () => {
       const traffic = upstream.status();
-      if (traffic.outputs !== outputs || traffic.isReading || this.#lane.routing.isWaitingForClient) {
+      if (traffic.outputs !== outputs || traffic.isReading || this.#calls.isWaitingForClient()) {
         calls.lastMessageNumber = ++calls.lastNumber;
         // This also ends the probe.
         calls.giveUp(call, "no longer needed", "unread");

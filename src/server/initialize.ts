@@ -1,4 +1,3 @@
-import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { type Capabilities, changingLists, findMissing, readCapabilities } from "../mcp/capabilities.ts";
 import type { SidecarError } from "../mcp/errors.ts";
@@ -39,7 +38,6 @@ export interface InitializeRequest {
 
 /** What each session relies on. Sessions end if a new generation lacks some of it. */
 export class SessionCapabilities {
-  readonly #context: Context;
   readonly #calls: Calls;
   readonly #endSession: (session: Session) => void;
   /** Undefined for a session that was taken up before the first generation was ready. */
@@ -47,8 +45,7 @@ export class SessionCapabilities {
   #current: Capabilities | undefined;
   #resultText: string | undefined;
 
-  constructor(context: Context, calls: Calls, endSession: (session: Session) => void) {
-    this.#context = context;
+  constructor(calls: Calls, endSession: (session: Session) => void) {
     this.#calls = calls;
     this.#endSession = endSession;
   }
@@ -111,7 +108,7 @@ export class SessionCapabilities {
   #end(sessions: ReadonlySet<Session>, missing: string, generation?: number): void {
     const callers: ReadonlySet<Caller> = sessions;
     const reason = `the mcp server no longer offers ${missing}`;
-    this.#context.log.warn({ generation, count: sessions.size, reason }, "sessions ended");
+    this.#calls.context.log.warn({ generation, count: sessions.size, reason }, "sessions ended");
     const outdated = [...this.#calls.values()].filter((call) => isOfClient(call) && callers.has(call.caller) && !call.isSent);
     // The same error as for any later request: the client opens a new session, and can repeat the request there.
     this.#calls.giveUpAll(outdated, reason, () => sessionOutdated(missing));

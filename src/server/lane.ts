@@ -72,11 +72,11 @@ export class Lane implements SessionLane, UpstreamListener {
     this.context = context;
     this.#policy = policy;
     this.calls = new Calls(context, upstream, () => this.routing.isWaitingForClient);
-    this.tools = new ServerTools(context, this.calls, policy?.needsTools === true ? policy : undefined);
-    this.#capabilities = new SessionCapabilities(context, this.calls, endSession);
+    this.tools = new ServerTools(this.calls, policy?.needsTools === true ? policy : undefined);
+    this.#capabilities = new SessionCapabilities(this.calls, endSession);
     this.routing = createRouting(this.calls, this.tools);
     this.#isPrivate = this.routing.isPrivate;
-    this.#hangWatch = new HangWatch(context, this.calls, this);
+    this.#hangWatch = new HangWatch(this.calls);
   }
 
   /** Holds a request until the server is ready, and waits for no answer of a client. */
@@ -148,7 +148,7 @@ export class Lane implements SessionLane, UpstreamListener {
       if (decision?.kind === "answer") {
         const { member, text } = decision;
         reply.accept();
-        return reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"${member}":${text}}`);
+        return reply.answer(member, text);
       }
       const { onEnded, request: sent = request, limits: own } = decision ?? {};
       calls.carry(caller, reply, sent, onEnded, limits ?? own);

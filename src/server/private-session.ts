@@ -2,7 +2,7 @@ import { shorten } from "../json/text.ts";
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
 import { type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import { editsOf, messageToServer, notificationToClient, requestToClient } from "../mcp/rewrite.ts";
-import { type Reservation, textMemoryBytes } from "../memory.ts";
+import { RecentMap, type Reservation, textMemoryBytes } from "../memory.ts";
 import { INITIALIZED } from "../process/handshake.ts";
 import type { SessionStreams } from "../session/streams.ts";
 import { answerElsewhere } from "./failures.ts";
@@ -10,7 +10,7 @@ import type { Calls } from "./calls.ts";
 import type { ServerTools } from "./tools.ts";
 import { Questions } from "./questions.ts";
 import { cancellation } from "./call.ts";
-import { isCreateTaskResult, TaskTokens } from "./tasks.ts";
+import { isCreateTaskResult, MAX_TOKENS } from "./tasks.ts";
 
 /** The notifications of a change of a list, in all eras. */
 export const LIST_CHANGED = /^notifications\/(?:tools|prompts|resources)\/list_changed$/;
@@ -26,7 +26,7 @@ export class PrivateSession {
   readonly #kept: Reservation;
   readonly #onInitialized: ((text: string) => void) | undefined;
   readonly #questions: Questions;
-  readonly #taskTokens = new TaskTokens<string>();
+  readonly #taskTokens = new RecentMap<unknown, string>(MAX_TOKENS);
   isInitialized: boolean;
 
   /** @param onInitialized keeps the client's own `notifications/initialized`. Undefined if the sidecar sends one. */
@@ -89,7 +89,7 @@ export class PrivateSession {
     const text = messageToServer(response, editsOf(response, idText, Slot.id));
     if (!calls.sendInternal(text, this.#streams.memory)) return calls.inputRoomError(text);
     this.#questions.close(question);
-    if (progressTokenText !== undefined && isCreateTaskResult(response)) this.#taskTokens.keep(id, progressTokenText);
+    if (progressTokenText !== undefined && isCreateTaskResult(response)) this.#taskTokens.set(id, progressTokenText);
     calls.extend(calls.context.nowMs());
     return undefined;
   }

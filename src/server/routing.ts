@@ -60,7 +60,7 @@ export class Routing {
     const questions = new Questions(calls, MAX_QUESTIONS);
     this.asking = onFree && new SharedQuestions(questions, onFree);
     this.#legacy = new LegacyDriver(calls, this.state, first !== undefined);
-    this.#modern = new ModernDriver(calls.context, calls, this.state, ({ lists }) => this.#onReopened(lists));
+    this.#modern = new ModernDriver(calls, this.state, ({ lists }) => this.#onReopened(lists));
     this.#driver = era === "legacy" ? this.#legacy : this.#modern;
     this.#sessions = new ModernSessions(questions, this.state);
   }

@@ -6,7 +6,7 @@ import { SidecarError } from "../mcp/errors.ts";
 import { type Message, refusesRevision, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
 import { responseToClient } from "../mcp/rewrite.ts";
 import { clientInfoOf, initializeOf } from "../mcp/translate.ts";
-import type { MemoryAccount } from "../memory.ts";
+import { type MemoryAccount, RecentMap } from "../memory.ts";
 import { logLimiter } from "../observe/log.ts";
 import type { ClientClaims, SessionIds } from "../session/ids.ts";
 import type { EventLog } from "../session/replay.ts";
@@ -54,7 +54,7 @@ export class SessionOpener {
   readonly #rate: RateLimit | undefined;
   readonly #mayLog: () => boolean;
   /** Sessions that no request has opened yet. Their clients have not read any list that may have changed. */
-  readonly #unopened = new Set<string>();
+  readonly #unopened = new RecentMap<string, true>(MAX_UNOPENED);
 
   constructor(context: Context, pool: Pool, sessions: SessionStore, ids: SessionIds, eventLog: EventLog) {
     [this.#context, this.#pool, this.#sessions, this.#ids, this.#eventLog] = [context, pool, sessions, ids, eventLog];
@@ -103,7 +103,8 @@ export class SessionOpener {
         const mustWait = isPrivate && server.lease !== "open" && streams !== server.profile.streams;
         // No later request would find it.
         if (mustWait && id === undefined) return overloaded("another session of this client has it alone at first");
-        const session = mustWait ? this.#note(known) : this.#open(server, streams, known);
+        if (mustWait) this.#unopened.set(known.id, true);
+        const session = mustWait ? known : this.#open(server, streams, known);
         if (session instanceof SidecarError) return session;
         onOpen(session);
         return undefined;
@@ -197,12 +198,6 @@ export class SessionOpener {
     streams.close();
     this.#context.counters.byKey.refusals.count(session.code);
     return session;
-  }
-
-  #note(known: KnownSession): KnownSession {
-    const [oldest = ""] = this.#unopened;
-    if (this.#unopened.add(known.id).size > MAX_UNOPENED) this.#unopened.delete(oldest);
-    return known;
   }
 
   /** The private server of a client has refused its `initialize`. */

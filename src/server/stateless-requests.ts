@@ -128,8 +128,7 @@ export class StatelessRequests {
     const isAnsweredHere = method === "server/discover" || method === "subscriptions/listen";
     if (isAnsweredHere && this.#context.draining.aborted) return reply.fail(shuttingDown(method, false));
     if (method === "server/discover") {
-      const discovered = discoverResult(handshake.resultText, handshake.era);
-      return reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"result":${discovered}}`);
+      return reply.answer("result", discoverResult(handshake.resultText, handshake.era));
     }
     if (method === "subscriptions/listen") return this.#subscriptions.listen(stateless, client, lane);
     if (isLegacy && method.startsWith("tasks/")) return reply.fail(methodNotFound(method));

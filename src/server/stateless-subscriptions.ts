@@ -142,7 +142,7 @@ export class StatelessSubscriptions {
     if (count >= MAX_SUBSCRIPTIONS || uriCount >= MAX_CLIENT_URIS) return reply.fail(tooMany());
     const filter = readFilter(request);
     if (filter instanceof SidecarError) return reply.fail(filter);
-    const { calls, context, routing } = lane;
+    const { calls, routing } = lane;
     const isModern = calls.lastHandshake?.era === "modern";
     const uris = isModern ? filter.uris : new Set([...filter.uris].slice(0, MAX_URIS));
     if (uriCount + uris.size > MAX_CLIENT_URIS) return reply.fail(tooMany());
@@ -152,7 +152,7 @@ export class StatelessSubscriptions {
     if (held === undefined) return reply.fail(outOfMemory());
     const { subscriptions } = routing.state;
     const subscription = isModern
-      ? new ModernSubscription(context, calls, stateless)
+      ? new ModernSubscription(calls, stateless)
       : new LegacySubscription(reply, lane, { ...filter, uris }, memory);
     this.#open.set(reply, { client, uriCount: uris.size });
     reply.onEnd = () => {

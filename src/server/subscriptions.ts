@@ -1,4 +1,3 @@
-import type { Context } from "../context.ts";
 import { applyEdits } from "../json/edit.ts";
 import { findMembers, findPath } from "../json/find.ts";
 import { SidecarError } from "../mcp/errors.ts";
@@ -7,7 +6,7 @@ import { contains, listChanges, readFilter, type SubscriptionFilter } from "../m
 import { withSubscriptionId } from "../mcp/translate.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { Reply, ReplyTarget } from "../session/reply.ts";
-import { type Call, internalReply } from "./call.ts";
+import type { Call } from "./call.ts";
 import type { Calls } from "./calls.ts";
 import type { StatelessRequest } from "./request-check.ts";
 
@@ -23,13 +22,9 @@ export function acknowledge(reply: Reply, acceptedText: string): void {
   reply.emit(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":${params}}`);
 }
 
-function respond(reply: Reply, member: "result" | "error", text: string): void {
-  reply.respond(`{"jsonrpc":"2.0","id":${reply.idText},"${member}":${text}}`);
-}
-
 /** Gracefully: the server does not serve it any longer. */
 export function end(reply: Reply): void {
-  respond(reply, "result", `{"resultType":"complete",${metaOf(reply)}}`);
+  reply.answer("result", `{"resultType":"complete",${metaOf(reply)}}`);
 }
 
 const EMPTY: SubscriptionFilter = { lists: new Set(), uris: new Set(), tasks: new Set() };
@@ -38,16 +33,14 @@ const EMPTY: SubscriptionFilter = { lists: new Set(), uris: new Set(), tasks: ne
 export class ModernSubscription implements ReplyTarget {
   readonly #holder: MemoryHolder;
   readonly #reply: Reply;
-  readonly #context: Context;
   readonly #calls: Calls;
   readonly #request: RequestMessage;
   #call: Call | undefined;
   /** What the server has acknowledged; undefined before the first time. */
   #accepted: SubscriptionFilter | undefined;
 
-  constructor(context: Context, calls: Calls, { reply, request, memory }: StatelessRequest) {
-    [this.#context, this.#calls] = [context, calls];
-    [this.#reply, this.#request, this.#holder] = [reply, request, memory.holder];
+  constructor(calls: Calls, { reply, request, memory }: StatelessRequest) {
+    [this.#calls, this.#reply, this.#request, this.#holder] = [calls, reply, request, memory.holder];
   }
 
   /** At the current server; undefined if there is none. */
@@ -57,7 +50,7 @@ export class ModernSubscription implements ReplyTarget {
 
   open(): void {
     this.#calls.noteClient(this.#holder);
-    this.#call = this.#calls.open(internalReply(this.#context, this), this.#request);
+    this.#call = this.#calls.open(this, this.#request);
   }
 
   onNotification({ method, text, outline }: NotificationMessage): void {
@@ -91,12 +84,12 @@ export class ModernSubscription implements ReplyTarget {
 
   #onResponse(text: string): void {
     const [result, error] = findMembers(text, 0, ["result", "error"]).spans;
-    if (error !== undefined) return respond(this.#reply, "error", text.slice(error.start, error.end));
+    if (error !== undefined) return this.#reply.answer("error", text.slice(error.start, error.end));
     if (result === undefined) return this.end();
     const resultText = text.slice(result.start, result.end);
     const id = findPath(resultText, 0, ["_meta", MetaKey.subscriptionId]);
     const edits = id === undefined ? [] : [{ ...id, text: this.#reply.idText }];
-    respond(this.#reply, "result", applyEdits(resultText, edits));
+    this.#reply.answer("result", applyEdits(resultText, edits));
   }
 
   #notify(text: string): void {

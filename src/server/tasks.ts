@@ -1,7 +1,7 @@
 import { type NotificationMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import { notificationToClient } from "../mcp/rewrite.ts";
 import { progressTokenOf } from "../mcp/server-line.ts";
-import type { MemoryHolder } from "../memory.ts";
+import { type MemoryHolder, RecentMap } from "../memory.ts";
 import type { Caller } from "../session/session.ts";
 import type { Call } from "./call.ts";
 
@@ -49,29 +49,19 @@ export class TaskOwners {
   }
 }
 
-/** The oldest is dropped, since the end of a task is not reported. */
-const MAX_TOKENS = 1024;
-
-/** Progress tokens of requests that were answered with a task. They stay valid until its end (MCP 2025-11-25, basic/utilities/progress). */
-export class TaskTokens<Owner> extends Map<unknown, Owner> {
-  /** @param id that of the request, which is also its progress token. */
-  keep(id: number, owner: Owner): void {
-    this.set(id, owner);
-    const [oldest] = this.keys();
-    if (this.size > MAX_TOKENS) this.delete(oldest);
-  }
-}
+/** Progress tokens of requests that were answered with a task. They stay valid until its end, which is not reported (MCP 2025-11-25, basic/utilities/progress). */
+export const MAX_TOKENS = 1024;
 
 /** The tasks of clients (MCP 2025-11-25, basic/utilities/tasks): calls that go on after their response. */
 export class ClientTasks {
   readonly owners = new TaskOwners();
   /** With the JSON text of the client's token. */
-  readonly #tokens = new TaskTokens<{ readonly caller: Caller; readonly tokenText: string }>();
+  readonly #tokens = new RecentMap<unknown, { readonly caller: Caller; readonly tokenText: string }>(MAX_TOKENS);
 
   add({ wireId, caller, progressTokenText: tokenText }: Call, response: ResponseMessage): void {
     if (caller === undefined) return;
     this.owners.add(response.outline.stringAt(Slot.taskId), caller.memory.holder);
-    if (tokenText !== undefined) this.#tokens.keep(wireId, { caller, tokenText });
+    if (tokenText !== undefined) this.#tokens.set(wireId, { caller, tokenText });
   }
 
   /** Its request is no longer in flight. @returns false for an unknown token. */

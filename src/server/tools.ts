@@ -140,7 +140,8 @@ export class ServerTools {
   readonly #delayed: Timer;
 
   /** @param watcher the policy if it needs the tools. With RETRY=read-only, they are listed even without one. */
-  constructor(context: Context, calls: Calls, watcher: LanePolicy | undefined) {
+  constructor(calls: Calls, watcher: LanePolicy | undefined) {
+    const { context } = calls;
     this.#context = context;
     this.#calls = calls;
     this.#watcher = watcher;

@@ -100,6 +100,11 @@ export class Reply {
     this.#end(shown, known);
   }
 
+  /** Finishes with a response of the sidecar. @param text the JSON text of the member. */
+  answer(member: "result" | "error", text: string): void {
+    this.respond(`{"jsonrpc":"2.0","id":${this.idText},"${member}":${text}}`);
+  }
+
   fail(error: SidecarError): void {
     this.#end(error);
   }

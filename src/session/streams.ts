@@ -1,6 +1,6 @@
 import { randomInt } from "node:crypto";
 import { parseJson } from "../json/value.ts";
-import type { MemoryAccount } from "../memory.ts";
+import { type MemoryAccount, RecentMap } from "../memory.ts";
 import { type EventLog, KeptEvents, type LoggedEvent } from "./replay.ts";
 
 /** Longer ids of requests are not part of event ids. In bytes of JSON. */
@@ -180,7 +180,7 @@ export class SessionStreams {
    * The last event of removed streams. A GET stream resumes from it. For a request it distinguishes a fully delivered stream from a dropped
    * one.
    */
-  readonly #endedAt = new Map<number, number>();
+  readonly #endedAt = new RecentMap<number, number>(MAX_REMEMBERED_ENDS);
   readonly #firstStreamId: number;
   #lastStreamId: number;
   #isClosed = false;
@@ -288,8 +288,6 @@ export class SessionStreams {
       streams.delete(streamId);
       if (this.#isClosed) return;
       this.#endedAt.set(streamId, lastSequence);
-      const [oldest] = this.#endedAt.keys();
-      if (this.#endedAt.size > MAX_REMEMBERED_ENDS && oldest !== undefined) this.#endedAt.delete(oldest);
     };
     const stream = new EventStream(name, this.memory, this.#log, onGone, from);
     streams.set(streamId, stream);

@@ -148,17 +148,15 @@ export const PROMISES = {
     operations("stateless", "If the client disconnects, the server gets `notifications/cancelled`."),
   ],
   "clients without a session have their token's limits": [
-    security("Requests without a session have the limits of their token, or else of their address."),
+    security("Requests without a session have the limits of their client."),
     operations("stateless", "The name that it gives in `clientInfo` does not count."),
   ],
   "a process that may ask serves one client": [
-    security("A process that may ask serves one client: a token, or without tokens an address."),
+    security("A process that may ask serves one client for its life."),
     security("If sessions share a server, its requests are rejected."),
   ],
   "log messages of two tokens are not mixed": [
-    security(
-      "Log messages of a shared server are dropped once its process has got messages of two tokens, or without tokens of two addresses.",
-    ),
+    security("Log messages of a shared server are dropped once its process has got messages of two clients."),
   ],
   "a question's state is valid once, for one token": [
     security("is valid once, for one token, method, name and arguments."),
@@ -189,14 +187,16 @@ export const PROMISES = {
   ],
   "hidden tools do not exist": [
     readme("**You decide who may call which tools**, with which arguments, how often and for how long."),
-    security("Calls of them never reach the server, and get the same response as calls of tools that do not exist."),
+    security("Calls of them never reach the server, and get the same response as those of unknown tools."),
     operations("tool-policy", "TOOL_NOT_FOUND, with the same text for hidden tools and for tools that do not exist"),
   ],
   "invalid arguments do not reach the server": [
     security("With ARGUMENT_CHECK=enforce, arguments that violate the tool's schema do not reach the server."),
     operations("tool-policy", "a result with `isError` that names each wrong field"),
   ],
-  "a check of arguments keeps nothing busy": [security("No arguments keep the sidecar busy, or switch off the check.")],
+  "a check of arguments keeps nothing busy": [
+    security("Neither schema nor arguments keep the sidecar busy. No arguments switch off the check."),
+  ],
   "calls have limits per minute": [
     security("Calls and sessions have the [limits](docs/operations/tool-policy.md) that are set."),
     operations("timeouts-and-overload", "A burst may use up the full number at once."),
@@ -233,7 +233,7 @@ export const PROMISES = {
     operations("timeouts-and-overload", "INVALID_REQUEST, with 431; the connection is closed"),
   ],
   "ambiguous messages are rejected": [
-    security("A message that two parsers could read differently is rejected, as with members that occur twice."),
+    security("A message that two parsers could read differently is rejected, such as one with duplicate members."),
   ],
   "forbidden messages do not reach the server": [security("Nor does one reach the server that MCP's schemas forbid for every method.")],
   "a connection has at most 16 requests": [

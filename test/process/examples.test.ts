@@ -109,6 +109,12 @@ describe("the clients of the examples", () => {
   });
 });
 
+it("haproxy/start.sh ends with the reason if there is no HAProxy", async () => {
+  const failure = promisify(execFile)("/bin/sh", [`${EXAMPLES}haproxy/start.sh`], { env: { PATH: "/nonexistent" } });
+  const [what, reason] = [/^haproxy-example: three replicas/, "There is no haproxy. Install it, on Debian with: apt-get install haproxy\n"];
+  await expect(failure).rejects.toMatchObject({ code: 1, stdout: expect.stringMatching(what) as string, stderr: reason });
+});
+
 describe("examples/pod", () => {
   const pod = (parseExample("pod/claw-pod.yml") as { services: { perplexity: PodService } }).services.perplexity;
   const compose = parseExample("pod/compose.yaml") as { services: { perplexity: ComposeService }; networks: object };

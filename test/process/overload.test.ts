@@ -56,7 +56,7 @@ it("the sidecar keeps no request text that the server has read", async () => {
 
 it("rejected requests take no memory while the server does not read", async () => {
   await using directory = await TempDir.create();
-  await using sidecar = await Sidecar.start({ flags: ["--max-queued-bytes", "1000000"] });
+  await using sidecar = await Sidecar.start({ flags: ["--max-queued-bytes", "1000000", "--request-timeout-ms", "600000"] });
   const client = await sidecar.client();
   const path = directory.file("read");
   await client.toolText("pause_reading", { path });

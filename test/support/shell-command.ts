@@ -20,6 +20,10 @@ export class ShellCommand implements AsyncDisposable {
     });
   }
 
+  get output(): string {
+    return this.#output;
+  }
+
   /** Waits for output, past or future. */
   async untilOutput(text: string): Promise<void> {
     while (!this.#output.includes(text)) {

@@ -1,7 +1,10 @@
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { text } from "node:stream/consumers";
+import { promisify } from "node:util";
 import { expect, it } from "vitest";
+import { ROOT } from "../../../test/support/markdown.ts";
+import { freePort } from "../../../test/support/pod.ts";
 import { groupMembers } from "../../../test/support/sidecar.ts";
 import { MAIN } from "./bridge.ts";
 import { FakeAdb } from "./fake-adb.ts";
@@ -18,6 +21,18 @@ it.each([
   const server = spawn(process.execPath, [MAIN], { env: { PATH, ...env }, stdio: ["pipe", "ignore", "pipe"] });
   const [stderr, exit] = await Promise.all([text(server.stderr), once(server, "exit")]);
   expect([exit[0], stderr]).toEqual([2, `cetp-bridge: ${line}\n`]);
+});
+
+it("without adb, the command of the README says what it is, and ends with the reason and an exit code", async () => {
+  const start = promisify(execFile)("npm", ["--prefix", "examples/cetp-bridge", "start"], {
+    cwd: ROOT,
+    env: { ...process.env, ADB: "/nonexistent/adb", PORT: String(await freePort()) },
+  });
+  await expect(start).rejects.toMatchObject({
+    code: 2,
+    stdout: expect.stringContaining("there is no /nonexistent/adb. Install it, on Debian with: apt-get install adb") as string,
+    stderr: expect.stringMatching(/^cetp-bridge-example: An MCP server that offers the tools of Android apps/) as string,
+  });
 });
 
 it("the bridge and its adb end with stdin", async () => {

@@ -26,6 +26,25 @@ describe("the command line", () => {
     });
   });
 
+  it.each([
+    ["exits", "process.stderr.write('no key for the weather\\n'); process.exit(3)", "exited with code 3 before it answered initialize"],
+    ["is not ready", "process.stderr.write('still loading\\n'); setInterval(() => undefined, 1000)", "it is not ready after 20 s"],
+  ])("the demo ends within 30 s with the server's own message if a server %s", { timeout: 60_000 }, async (_, server, reason) => {
+    const service = { "x-claw": { "mcp-stdio": { command: "node", args: ["-e", server] } } };
+    using folder = new PodFolder(JSON.stringify({ services: { weather: service } }), {
+      "conversation.json": { question: "?", calls: [], answer: "!" },
+    });
+    const startedAtMs = Date.now();
+    const [said] = /(?<=write\(')[a-z ]+/.exec(server) ?? [];
+    const stderr = `The server of weather cannot start: ${reason}\n${said}\n`;
+    await expect(run(process.execPath, [MAIN, "demo", `${folder.path}/claw-pod.yml`])).rejects.toMatchObject({
+      code: 1,
+      stdout: "",
+      stderr,
+    });
+    expect(Date.now() - startedAtMs).toBeLessThan(30_000);
+  });
+
   it("the pod of the README compiles, and the proxy shows its agents", async () => {
     const readme = readFileSync(README, "utf8");
     const exampleOf = (name: string): string => {
@@ -36,7 +55,7 @@ describe("the command line", () => {
     using folder = new PodFolder(exampleOf("my-pod.yml"), { "weather.json": exampleOf("weather.json"), [descriptorPath("echo")]: echo });
     const env = { PATH: process.env["PATH"], WEATHER_TOKEN: "t" };
     const { stdout } = await run(process.execPath, [MAIN, "compile", `${folder.path}/claw-pod.yml`], { env });
-    expect(stdout).toBe("bot: echo.add, weather.forecast, weather.report\n");
+    expect(stdout).toBe("bot: echo.add, weather.forecast\n");
     const proxy = spawn(process.execPath, [MAIN, "mediate", `${folder.path}/.claw-runtime`, "--port", "0"], {
       env: { ...env, MODEL_URL: "http://127.0.0.1:1" },
       stdio: ["ignore", "ignore", "pipe"],

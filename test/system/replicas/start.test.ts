@@ -1,9 +1,14 @@
 import { execFile } from "node:child_process";
+import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
 import { promisify } from "node:util";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import { EXAMPLES } from "../../support/example-files.ts";
 import { send } from "../../support/http-client.ts";
 import { ModernClient } from "../../support/modern-client.ts";
+import { freePort } from "../../support/pod.ts";
+import { ShellCommand } from "../../support/shell-command.ts";
 import { TempDir } from "../../support/temp-dir.ts";
 import { HAPROXY_CONFIG } from "./haproxy.ts";
 import { ReplicaSet } from "./replica-set.ts";
@@ -23,6 +28,34 @@ async function statusOf(url: string): Promise<number> {
 it("the configuration is valid without variables", async () => {
   // -dW: a warning is an error.
   await expect(promisify(execFile)("haproxy", ["-c", "-dW", "-f", HAPROXY_CONFIG])).resolves.toBeDefined();
+});
+
+describe("examples/haproxy/start.sh", () => {
+  const script = `${EXAMPLES}haproxy/start.sh`;
+
+  it("starts three replicas behind HAProxy, and a replica again that ends", async () => {
+    const bind = `127.0.0.1:${await freePort()}`;
+    const ports = [await freePort(), await freePort(), await freePort()];
+    await using replicas = new ShellCommand(script, { ...process.env, BIND: bind, PORTS: ports.join(" ") });
+    await replicas.untilOutput("ready  ");
+    const client = new ModernClient(`http://${bind}/mcp`);
+    await expect(callTimes(client, 3)).resolves.toEqual(["call 1", "call 2", "call 3"]);
+    const restart = /kill \d+/;
+    const [command = ""] = restart.exec(replicas.output) ?? [];
+    await promisify(execFile)("sh", ["-c", command]);
+    await expect.poll(() => replicas.output.split(restart).length, { timeout: 30_000 }).toBe(5);
+    await expect(callTimes(client, 3)).resolves.toEqual(["call 1", "call 2", "call 3"]);
+  });
+
+  it("ends with the reason if the address is taken", async () => {
+    const taken = createServer().listen(0, "127.0.0.1");
+    await once(taken, "listening");
+    const bind = `127.0.0.1:${(taken.address() as AddressInfo).port}`;
+    const ports = [await freePort(), await freePort(), await freePort()];
+    const starting = promisify(execFile)(script, { env: { ...process.env, BIND: bind, PORTS: ports.join(" ") } });
+    await expect(starting).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining("cannot bind socket") as string });
+    taken.close();
+  });
 });
 
 it("a new replica gets no request before its server is ready", async () => {

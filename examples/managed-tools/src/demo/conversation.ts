@@ -3,8 +3,10 @@ import { z } from "zod";
 import type { JsonObject } from "../manifest.ts";
 import { resultsIn, type Script } from "./scripted-model.ts";
 
-/** A question, and what a scripted model does about it. In texts, `{1}` stands for the data of the first call's result. */
+/** A question, and what a scripted model does about it. In its texts, `{1}` stands for the data of the first call's result. */
 const Conversation = z.strictObject({
+  /** Programs that run beside the sidecars, such as devices, from the folder of the pod. */
+  programs: z.array(z.tuple([z.string()], z.string())).default([]),
   question: z.string(),
   /** By the names that a model sees. */
   calls: z.array(z.strictObject({ tool: z.string(), args: z.record(z.string(), z.unknown()) })),

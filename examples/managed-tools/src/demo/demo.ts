@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { parse } from "yaml";
 import { type CompiledAgent, compile } from "../compile/compile.ts";
-import { Pod } from "../compile/pod.ts";
+import { interpolate, Pod } from "../compile/pod.ts";
 import { writeAgents } from "../compile/write.ts";
 import { isJsonObject, type JsonObject } from "../manifest.ts";
 import { objectsIn } from "../mediate/format.ts";
@@ -13,10 +13,10 @@ import type { Trace } from "../mediate/trace.ts";
 import { WireTools } from "../mediate/wire-names.ts";
 import { type Conversation, readConversation, scriptOf } from "./conversation.ts";
 import { type ScriptedModel, startScriptedModel } from "./scripted-model.ts";
-import { type DeclaredSidecar, discover, sidecarsIn, startSidecar } from "./sidecars.ts";
+import { type DeclaredSidecar, discover, sidecarsIn, startProgram, startSidecar } from "./sidecars.ts";
 
 /** A device may register its tools after its server has started. */
-const TOOLS_TIMEOUT_MS = 30_000;
+const TOOLS_TIMEOUT_MS = 20_000;
 const DISCOVERY_INTERVAL_MS = 1000;
 
 /**
@@ -37,6 +37,13 @@ export async function runDemo(podFile: string, given: ReadonlyMap<string, string
     const url = given.get(sidecar.name) ?? (await startSidecar(sidecar, podFolder, stack));
     urls.set(sidecar.name, url);
     say("sidecar", url);
+  }
+  // With sidecars elsewhere, so are their devices.
+  for (const [program, ...args] of given.size === 0 ? conversation.programs : []) {
+    const words = args.map((word) => interpolate(word, process.env) ?? "");
+    startProgram([program, ...words], podFolder, process.env, "ignore", stack).once("error", ({ message }) => {
+      process.stderr.write(`${program}: ${message}\n`);
+    });
   }
   copyFileSync(podFile, join(folder, "claw-pod.yml"));
   mkdirSync(join(folder, ".claw-discovered"));
