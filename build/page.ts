@@ -40,9 +40,7 @@ export async function bundlePage(outdir: string): Promise<Metafile> {
     outdir: "page",
     write: false,
     entryNames: "[name]-[hash]",
-    chunkNames: "[name]-[hash]",
     bundle: true,
-    splitting: true,
     format: "esm",
     platform: "browser",
     target: "es2024",
@@ -52,6 +50,8 @@ export async function bundlePage(outdir: string): Promise<Metafile> {
     drop: ["console"],
     jsx: "automatic",
     jsxImportSource: "preact",
+    // The content security policy forbids generated code. Otherwise zod would try it once when it is loaded, and browsers would report that.
+    banner: { js: "globalThis.__zod_globalConfig={jitless:true};" },
     define: { "process.env.NODE_ENV": '"production"' },
     metafile: true,
     logLevel: "warning",

@@ -189,9 +189,9 @@ export class RecentItems<Item> {
   }
 }
 
-/** With its number since the epoch. `timed` were read, so they have a duration. */
+/** With its number since the epoch. */
 export function newSecond(number: number) {
-  return { number, requests: 0, errors: 0, timed: 0, totalMs: 0, longestMs: 0 };
+  return { number, requests: 0, errors: 0, longestMs: 0 };
 }
 
 /** For the page. It begins at the start, because people open the page after a failure. */
@@ -217,10 +217,7 @@ export class RequestHistory {
     second.requests++;
     if (ending !== "results" && ending !== "dismissed" && ending !== "unread") second.errors++;
     this.requests.add(request);
-    if (acceptedAtMs === undefined) return;
-    second.timed++;
-    second.totalMs += endedAtMs - acceptedAtMs;
-    second.longestMs = Math.max(second.longestMs, endedAtMs - acceptedAtMs);
+    if (acceptedAtMs !== undefined) second.longestMs = Math.max(second.longestMs, endedAtMs - acceptedAtMs);
   }
 }
 

@@ -5,8 +5,8 @@ import { type Connection, type PageModel, usePage } from "./connection.ts";
 import { countText, durationText, endpointUrl } from "./format.ts";
 import { Load, Log, Requests } from "./history.tsx";
 import { Band, Errors, ExitDetails, FourFigures } from "./overview.tsx";
-import type * as ToolsModule from "./tools.tsx";
 import { Boundary, Fact, MAX_FACT_LENGTH, Section, Text } from "./text.tsx";
+import { Tools } from "./tools.tsx";
 
 /** The class of the sign, the word of each state, and what it means. */
 const STATES: Readonly<Record<PageState["state"], { readonly tone: string; readonly word: string; readonly means: string }>> = {
@@ -138,6 +138,7 @@ function App(): JSX.Element {
 }
 
 function Sections({ model, token }: { readonly model: PageModel; readonly token: string | undefined }): JSX.Element {
+  const { endpointPath } = model.state;
   return (
     <>
       <Boundary>
@@ -146,7 +147,13 @@ function Sections({ model, token }: { readonly model: PageModel; readonly token:
       </Boundary>
       <div class="two">
         <Boundary>
-          <ToolSection model={model} token={token} />
+          <Section id="tools" title="Tools">
+            {endpointPath === null ? (
+              <p>The MCP endpoint has another address, at which clients list and call the tools.</p>
+            ) : (
+              <Tools endpointPath={endpointPath} model={model} token={token} />
+            )}
+          </Section>
         </Boundary>
         <Boundary>
           <Errors model={model} />
@@ -160,26 +167,6 @@ function Sections({ model, token }: { readonly model: PageModel; readonly token:
     </>
   );
 }
-
-/** The tools, whose code is loaded after the rest: it has the official client. */
-function ToolSection({ model, token }: { readonly model: PageModel; readonly token: string | undefined }): JSX.Element {
-  const { endpointPath } = model.state;
-  const [loaded, setLoaded] = useState<typeof ToolsModule | "failed">();
-  useEffect(() => {
-    if (endpointPath !== null) import("./tools.tsx").then(setLoaded, () => setLoaded("failed"));
-  }, []);
-  return (
-    <Section id="tools" title="Tools">
-      {endpointPath === null && <p>The MCP endpoint has another address, at which clients list and call the tools.</p>}
-      {/* The sidecar may have been replaced by one of another version. */}
-      {loaded === "failed" && <p class="error">This part of the page cannot be loaded. Reload the page.</p>}
-      {endpointPath !== null && typeof loaded === "object" && <loaded.Tools endpointPath={endpointPath} model={model} token={token} />}
-    </Section>
-  );
-}
-
-// The content security policy forbids generated code. Otherwise zod would try it once when it is loaded, and browsers would report that.
-Object.assign(globalThis, { __zod_globalConfig: { jitless: true } });
 
 const root = document.querySelector("#page");
 if (root !== null) {

@@ -68,34 +68,28 @@ function asText(value: unknown): string {
   return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
 }
 
-/** What the sidecar holds: sessions, streams, and the processes of each lane. */
-export function Load({ state }: { readonly state: PageState }): JSX.Element {
-  const { asksSince, sessions, stateless, openStreams, uptimeMs } = state;
-  const lanes = Object.entries(state.lanes).filter(
-    ([name, lane]) => name === "shared" || lane.servers > 0 || lane.requestsInFlight > 0 || lane.waiting > 0,
-  );
+/** What the sidecar holds, with the servers of all lanes together. */
+export function Load({
+  state: { asksSince, sessions, stateless, openStreams, uptimeMs, lanes },
+}: {
+  readonly state: PageState;
+}): JSX.Element {
+  const total = (key: "servers" | "requestsInFlight" | "waiting" | "queuedBytes"): number =>
+    Object.values(lanes).reduce((sum, lane) => sum + lane[key], 0);
   return (
     <Section id="load" title="Load">
       <dl class="facts">
         <Fact name="Sessions">{sessions}</Fact>
         <Fact name="Clients without a session">{stateless?.clients ?? 0}</Fact>
         <Fact name="Open streams">{openStreams}</Fact>
+        <Fact name="Requests in flight">{total("requestsInFlight")}</Fact>
+        <Fact name="Requests waiting">
+          {total("waiting")} ({bytesText(total("queuedBytes"))})
+        </Fact>
+        <Fact name="Server processes">{total("servers")}</Fact>
         <Fact name="Asks its clients">{asksSince === null ? "not yet" : `since ${timeText(asksSince)}`}</Fact>
         <Fact name="Sidecar runs for">{durationText(uptimeMs)}</Fact>
       </dl>
-      <Table caption="Lanes" columns={["Lane", "In flight", "Waiting", "Queued", "Processes"]}>
-        {lanes.map(([name, { requestsInFlight, waiting, queuedBytes, servers }]) => (
-          <tr key={name}>
-            <th scope="row">
-              <Text of={name} />
-            </th>
-            <td>{requestsInFlight}</td>
-            <td>{waiting}</td>
-            <td>{bytesText(queuedBytes)}</td>
-            <td>{servers}</td>
-          </tr>
-        ))}
-      </Table>
     </Section>
   );
 }

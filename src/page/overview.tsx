@@ -4,7 +4,7 @@ import { HISTORY_LIMITS } from "../http/page-update.ts";
 import type { PageModel } from "./connection.ts";
 import { endingOf, figuresOf, outagesOf, toolFigures } from "./figures.ts";
 import { bytesText, countText, durationText, timeText } from "./format.ts";
-import { Disclosure, Fact, Section, shownText, Text, TextBlock, TextFact } from "./text.tsx";
+import { Disclosure, Fact, MAX_FACT_LENGTH, Section, shownText, Text, TextBlock } from "./text.tsx";
 
 /** The server's runs and the outages between them, from the first one that is kept until now. */
 export function Band({ model: { generations } }: { readonly model: PageModel }): JSX.Element | null {
@@ -164,7 +164,11 @@ export function ExitDetails({ exit }: { readonly exit: NonNullable<PageGeneratio
         <Fact name="Exit">
           generation {generation}, <Text of={code ?? signal ?? exit.kind} />
         </Fact>
-        <TextFact name="Likely cause" of={likelyCause} />
+        {likelyCause !== null && (
+          <Fact name="Likely cause">
+            <Text of={likelyCause} maxLength={MAX_FACT_LENGTH} />
+          </Fact>
+        )}
       </dl>
       {stderrTail.length === 0 ? (
         <p class="note">It wrote nothing to stderr.</p>

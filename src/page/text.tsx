@@ -144,16 +144,6 @@ export function Fact({ name, children }: { readonly name: string; readonly child
   );
 }
 
-/** A fact that is a text from elsewhere, if there is one. */
-export function TextFact({ name, of }: { readonly name: string; readonly of: string | null }): JSX.Element | null {
-  if (of === null) return null;
-  return (
-    <Fact name={name}>
-      <Text of={of} maxLength={MAX_FACT_LENGTH} />
-    </Fact>
-  );
-}
-
 /** A failed request: its message, its code, and what the sidecar has added. */
 export function ErrorText({ of }: { readonly of: unknown }): JSX.Element {
   const { code, data }: JsonObject = isObject(of) ? of : {};

@@ -166,7 +166,7 @@ describe.concurrent("the events of the page", () => {
     const sum = (counts: readonly number[]): number => counts.reduce((total, each) => total + each, 0);
     const { seconds } = await page.until((seen) => sum(seen.seconds.map(({ requests }) => requests)) >= 7);
     expect([sum(seconds.map(({ requests }) => requests)), sum(seconds.map(({ errors }) => errors))]).toEqual([7, 1]);
-    expect(seconds.every(({ timed, totalMs, longestMs }) => totalMs <= timed * longestMs + 1e-6)).toBe(true);
+    expect(seconds.map(({ longestMs }) => longestMs > 0)).toEqual(seconds.map(({ requests }) => requests > 0));
     const times = seconds.map(({ number }) => number);
     expect(times.every((each, index) => index === 0 || each === (times[index - 1] ?? 0) + 1)).toBe(true);
   });

@@ -76,9 +76,9 @@ describe("the life of a server in a browser", () => {
     await figures.getByText(/^slowest \d+ ms: echo$/).waitFor();
     await figures.getByText(/of 256.0 MiB/).waitFor();
     const load = browser.page.getByRole("region", { name: "Load" });
-    await load.getByRole("row", { name: /^shared 1 0 0 bytes 1$/ }).waitFor();
     const fact = (name: string): Promise<string | null> => load.getByText(name).locator("xpath=following-sibling::dd").textContent();
-    expect([await fact("Sessions"), await fact("Asks its clients")]).toEqual(["2", "not yet"]);
+    const names = ["Sessions", "Requests in flight", "Requests waiting", "Server processes", "Asks its clients"];
+    expect(await Promise.all(names.map(fact))).toEqual(["2", "1", "0 (0 bytes)", "1", "not yet"]);
     await client.callTool("release", {});
     await held;
   });
