@@ -39,21 +39,17 @@ export class ToolStates<State> {
     if (known !== undefined) return known;
     const state = this.#create(name);
     if (state === undefined) return undefined;
-    if (!this.#makeRoom()) return (this.#shared ??= state);
+    if (this.#states.size >= MAX_TOOLS) {
+      const [[oldestName, oldest] = [name, state]] = this.#states;
+      this.#states.delete(oldestName);
+      // The next new name finds another one.
+      if (!this.#isAsNew(oldest)) {
+        this.#states.set(oldestName, oldest);
+        return (this.#shared ??= state);
+      }
+    }
     this.#states.set(name, state);
     return state;
-  }
-
-  /** Of the two oldest states, one makes room; the other reduces a table that could not shrink before. */
-  #makeRoom(): boolean {
-    for (let count = 0; count < 2 && this.#states.size >= MAX_TOOLS; count++) {
-      const [oldest] = this.#states;
-      if (oldest === undefined) break;
-      const [name, state] = oldest;
-      this.#states.delete(name);
-      if (!this.#isAsNew(state)) this.#states.set(name, state);
-    }
-    return this.#states.size < MAX_TOOLS;
   }
 }
 

@@ -84,7 +84,10 @@ class LaneRules implements LanePolicy {
   }
 
   admit(caller: Caller, message: RequestMessage | NotificationMessage): SidecarError | CallLimits | undefined {
-    if (message.method !== "tools/call") return undefined;
+    const { filter, rates, argumentCheck } = this.#policy;
+    // Without a rule about calls, they are not read.
+    const hasRules = (filter ?? rates ?? argumentCheck ?? this.#limitsOf) !== undefined;
+    if (message.method !== "tools/call" || !hasRules) return undefined;
     // A server might execute a call without an id, and a rejection by the rules could not be reported.
     if (message.kind === "notification") return new SidecarError("INVALID_REQUEST", '"tools/call" has no "id". It was not sent.');
     const call = readCall(message);
@@ -92,7 +95,6 @@ class LaneRules implements LanePolicy {
     const { name } = call;
     // A server that looks up the name as an object key takes `["search"]` for `"search"`; the rules would not.
     if (name === undefined) return toolNotFound(name);
-    const { rates, argumentCheck } = this.#policy;
     const error = this.#missing(name) ?? rates?.take(caller, name);
     if (error !== undefined || argumentCheck === undefined) return error ?? this.#limitsOf?.(name);
     return { ...this.#limitsOf?.(name), check: this.#checkOf(argumentCheck, caller, name, call.argsText) };

@@ -127,10 +127,6 @@ export class Calls {
     return { requestsInFlight: this.#openCount - suspended, suspended, waiting: this.queue.length, queuedBytes: this.#queuedBytes };
   }
 
-  get size(): number {
-    return this.#all.length;
-  }
-
   values(): Call[] {
     return [...this.#all];
   }

@@ -232,7 +232,7 @@ export class ModernSessions {
   }
 
   #emit({ call }: Question, text: string): void {
-    if (call?.reply.emit(text) === false) call.caller.deliver(text);
+    if (call?.reply.emit(text) === false) call.caller.deliver?.(text);
   }
 }
 

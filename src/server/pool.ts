@@ -97,6 +97,10 @@ export class PooledServer {
    */
   lease: "first" | "open" | "alone" | "ending";
   kept: Reservation | undefined;
+  /** Ends a server with one client that has been unused. */
+  idle: Timer | undefined;
+  /** Ends the time in which only the first session uses a private server. */
+  opening: Timer | undefined;
   #usedAtMs = 0;
 
   constructor(
@@ -137,6 +141,11 @@ export class PooledServer {
   use(nowMs: number): void {
     this.#usedAtMs = nowMs;
   }
+
+  clearTimers(): void {
+    this.idle?.clear();
+    this.opening?.clear();
+  }
 }
 
 /**
@@ -152,7 +161,7 @@ export class Pool {
   /** That of the sidecar. */
   readonly #clientInfoText: string;
   /** In the order of their start. A process counts until it has exited. */
-  readonly #servers = new Map<PooledServer, { readonly idle: Timer; readonly opening: Timer }>();
+  readonly #servers = new Set<PooledServer>();
   readonly #lastNumbers = { private: 0, asking: 0 };
   /** The second process, while it is probed or modern. */
   #modern: PooledServer | undefined;
@@ -184,7 +193,7 @@ export class Pool {
   }
 
   get lanes(): Lane[] {
-    return [...this.#servers.keys()].map(({ lane }) => lane);
+    return [...this.#servers].map(({ lane }) => lane);
   }
 
   get load() {
@@ -326,12 +335,11 @@ export class Pool {
   /** Fails all requests and terminates all processes. Takes bounded time; never rejects. */
   async stop(): Promise<void> {
     this.#isStopping = true;
-    for (const [{ lane }, { idle, opening }] of this.#servers) {
-      idle.clear();
-      opening.clear();
-      lane.close();
+    for (const server of this.#servers) {
+      server.clearTimers();
+      server.lane.close();
     }
-    await Promise.all([...this.#servers.keys()].map((server) => this.#stop(server)));
+    await Promise.all([...this.#servers].map((server) => this.#stop(server)));
   }
 
   /** True if the end of a server shows nothing about it. */
@@ -351,10 +359,9 @@ export class Pool {
   }
 
   #onEvent(server: PooledServer, event: Parameters<UpstreamObserver>[0]): void {
-    const opening = this.#servers.get(server)?.opening;
     if (server.lease !== "first" || server.state !== "running") return;
-    if (event !== "ready") return opening?.clear();
-    opening?.set(this.#context.nowMs() + FIRST_SESSION_MS);
+    if (event !== "ready") return server.opening?.clear();
+    server.opening?.set(this.#context.nowMs() + FIRST_SESSION_MS);
     // The `initialize` of other sessions is answered now.
     setImmediate(() => this.#context.defects.guard("session start", () => server.lane.calls.releaseWaiting()));
   }
@@ -375,7 +382,7 @@ export class Pool {
     if (this.asksSince === null) log.info({ method: shorten(method) }, "mcp server asks its clients");
     this.asksSince ??= new Date().toISOString();
     if (profile.kind !== "private" || server.lease === "alone" || server.lease === "ending") return;
-    this.#servers.get(server)?.opening.clear();
+    server.opening?.clear();
     const release = (): void => defects.guard("question", () => this.#moveUnused(server));
     setImmediate(release);
     server.lease = lane.routing.isPrivate ? "alone" : "ending";
@@ -393,7 +400,7 @@ export class Pool {
   }
 
   #of(kind: Profile["kind"]): PooledServer[] {
-    return [...this.#servers.keys()].filter(({ profile }) => profile.kind === kind);
+    return [...this.#servers].filter(({ profile }) => profile.kind === kind);
   }
 
   #knownEra(): { readonly shared: ServerEra | undefined; readonly second: ServerEra | undefined } {
@@ -440,7 +447,7 @@ export class Pool {
     const { config, nowMs } = this.#context;
     const maxServers = config.maxPrivateServers;
     const share = serversPerClient(maxServers);
-    const all = [...this.#servers.keys()].filter(({ profile, state }) => profile.holder !== undefined && state !== "stopping");
+    const all = [...this.#servers].filter(({ profile, state }) => profile.holder !== undefined && state !== "stopping");
     const byHolder = Map.groupBy(
       all.filter(({ profile }) => profile.kind === "asking"),
       ({ profile }) => profile.holder,
@@ -470,13 +477,14 @@ export class Pool {
     const name = kind === "shared" || kind === "modern" ? kind : `${kind}-${++this.#lastNumbers[kind]}`;
     const server = this.#create(profile, name);
     const { config, nowMs, timers } = this.#context;
-    const idle = new Timer(timers, (atMs) => this.#endIfIdle(server, idle, atMs));
-    this.#servers.set(server, { idle, opening: new Timer(timers, () => this.#open(server)) });
+    this.#servers.add(server);
+    server.idle = new Timer(timers, (atMs) => this.#endIfIdle(server, atMs));
+    server.opening = new Timer(timers, () => this.#open(server));
     server.use(nowMs());
     server.lane.onQuestion = (request) => this.#onQuestion(server, request);
     if (profile.holder === undefined) void this.#run(server, observer);
     else {
-      idle.set(nowMs() + config.sessionIdleTimeoutMs);
+      server.idle.set(nowMs() + config.sessionIdleTimeoutMs);
       this.#startWaiting();
     }
     return server;
@@ -502,8 +510,8 @@ export class Pool {
 
   /** Starts those that wait, while there are places. */
   #startWaiting(): void {
-    let count = [...this.#servers.keys()].filter(({ profile, state }) => profile.holder !== undefined && state !== "waiting").length;
-    for (const server of this.#servers.keys()) {
+    let count = [...this.#servers].filter(({ profile, state }) => profile.holder !== undefined && state !== "waiting").length;
+    for (const server of this.#servers) {
       if (count >= this.#context.config.maxPrivateServers || this.#isEnding) return;
       if (server.state !== "waiting") continue;
       count++;
@@ -511,10 +519,10 @@ export class Pool {
     }
   }
 
-  #endIfIdle(server: PooledServer, idle: Timer, nowMs: number): void {
+  #endIfIdle(server: PooledServer, nowMs: number): void {
     if (server.isInUse) server.use(nowMs);
     const dueAtMs = server.usedAtMs + this.#context.config.sessionIdleTimeoutMs;
-    if (dueAtMs > nowMs) idle.set(dueAtMs);
+    if (dueAtMs > nowMs) server.idle?.set(dueAtMs);
     else this.#evict(server, "idle");
   }
 
@@ -535,9 +543,7 @@ export class Pool {
   async #end(server: PooledServer): Promise<void> {
     if (server.state === "stopping") return;
     server.state = "stopping";
-    const { idle, opening } = this.#servers.get(server) ?? {};
-    idle?.clear();
-    opening?.clear();
+    server.clearTimers();
     if (server === this.#modern) this.#modern = undefined;
     const { defects } = this.#context;
     const { lane, sessions } = server;

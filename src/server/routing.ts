@@ -195,7 +195,7 @@ export class Routing {
   /** Changes may have been missed while the subscription was not open. */
   #onReopened(lists: SubscriptionFilter["lists"]): void {
     if (lists.has("tools")) this.#tools.onChanged();
-    for (const text of listChanges(lists)) for (const caller of this.state.listeners) caller.deliverOnce(text);
+    for (const text of listChanges(lists)) for (const caller of this.state.listeners) caller.deliverOnce?.(text);
   }
 
   /** A task of another principal does not exist; nor does an id that the server could read in another way. */
@@ -220,7 +220,7 @@ export class Routing {
     if (LIST_CHANGED.test(method)) recipients = this.state.listeners;
     else if (method === "notifications/resources/updated") recipients = this.state.subscribersOf(outline.stringAt(Slot.uri));
     if (recipients.size === 0) this.#calls.dropped.notification(method);
-    for (const caller of recipients) caller.deliverOnce(text);
+    for (const caller of recipients) caller.deliverOnce?.(text);
   }
 
   /**
@@ -238,7 +238,7 @@ export class Routing {
     const { caller, reply } = first;
     // Each request of a client without a session has a level of its own.
     if (!isAtLeast(level, reply.logLevel ?? this.state.levelOf(caller) ?? "")) return;
-    if (another !== undefined || !reply.emit(text)) caller.deliver(text);
+    if (another !== undefined || !reply.emit(text)) caller.deliver?.(text);
   }
 }
 

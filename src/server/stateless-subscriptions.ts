@@ -66,12 +66,12 @@ class LegacySubscription extends StatelessClient {
     this.#lane.endCaller(this);
   }
 
-  override deliver(text: string): void {
+  deliver(text: string): void {
     this.deliverOnce(text);
   }
 
   /** A server may announce a change many times in one turn, to many subscriptions. Each gets it once. */
-  override deliverOnce(text: string): void {
+  deliverOnce(text: string): void {
     // The acknowledgement comes first (MCP 2026-07-28, basic/utilities/subscriptions).
     if (this.#isAcknowledged && this.#pending.size === 0) {
       setImmediate(() => this.#lane.context.defects.guard("subscription", () => this.#notify()));

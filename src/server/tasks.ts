@@ -67,7 +67,7 @@ export class ClientTasks {
   /** Its request is no longer in flight. @returns false for an unknown token. */
   deliverProgress(message: NotificationMessage): boolean {
     const owner = this.#tokens.get(progressTokenOf(message));
-    owner?.caller.deliver(notificationToClient(message, Slot.progressToken, owner.tokenText));
+    owner?.caller.deliver?.(notificationToClient(message, Slot.progressToken, owner.tokenText));
     return owner !== undefined;
   }
 

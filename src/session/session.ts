@@ -17,10 +17,10 @@ export interface Caller {
   readonly callsInFlight: number;
   beginCall(): void;
   endCall(nowMs: number): void;
-  /** For a message that belongs to no request in flight. */
-  deliver(text: string): void;
+  /** For a message that belongs to no request in flight. Undefined without a stream for it. */
+  deliver?(text: string): void;
   /** Unless the same text is waiting already. */
-  deliverOnce(text: string): void;
+  deliverOnce?(text: string): void;
   /**
    * A restarted server is ready.
    *
@@ -69,14 +69,6 @@ export class StatelessClient implements Caller {
 
   endCall(): void {
     this.callsInFlight--;
-  }
-
-  deliver(_text: string): void {
-    // A message that belongs to no request in flight has no stream.
-  }
-
-  deliverOnce(_text: string): void {
-    // As above. Subscriptions have callers of their own.
   }
 }
 

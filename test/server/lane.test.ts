@@ -71,7 +71,7 @@ describe("the time of a request", () => {
       throw new Error("a defect");
     };
     vi.advanceTimersByTime(100);
-    expect([reply.outcome, bench.lane.calls.size, bench.context.timers.size]).toEqual(["INTERNAL_ERROR", 0, 0]);
+    expect([reply.outcome, bench.lane.calls.values().length, bench.context.timers.size]).toEqual(["INTERNAL_ERROR", 0, 0]);
   });
 });
 
