@@ -168,7 +168,7 @@ export class McpServer {
     const handshake = this.#handshakeOf(profile);
     const readyMs = Math.max(MIN_PROBE_MS, PROBE_BOOTS * this.#bootMs);
     const probeTimeoutMs = kind === "modern" ? Math.min(program.readyTimeoutMs, readyMs) : undefined;
-    const supervisor = new Supervisor(context, program, handshake, isShared, holder, probeTimeoutMs);
+    const supervisor = new Supervisor(context, program, handshake, holder, probeTimeoutMs);
     const rules = policy?.forLane(context, isShared ? undefined : name);
     const endSession = (session: Session): void => this.#sessions.end(session);
     const lane = new Lane(context, supervisor, endSession, (calls, tools) => this.#routingOf(profile, handshake, calls, tools), rules);

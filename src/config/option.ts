@@ -144,9 +144,7 @@ function parsedOrUndefined(text: string): unknown {
 function explainSyntax(text: string): string {
   const scanner = new JsonScanner(text, NO_MEMBERS);
   scanner.advance();
-  const { index, expected } = scanner.isArray ? scanner.failure : { index: text.search(/\S|$/), expected: "[" };
-  const problem = expected === undefined ? "a malformed string begins" : `${expected} is expected`;
-  return `it is not JSON (${index < text.length ? `character ${index + 1}` : "end"}: ${problem})`;
+  return `it is not JSON from ${scanner.failedAt < text.length ? `character ${scanner.failedAt + 1}` : "its end"} on`;
 }
 
 function typeName(value: unknown): string {

@@ -123,8 +123,6 @@ export class Outline {
 const State = { value: 0, firstElement: 1, firstName: 2, name: 3, comma: 4, inString: 5, inName: 6, colon: 7 } as const;
 type State = (typeof State)[keyof typeof State];
 
-const EXPECTED: readonly string[] = ["a value", "a value or ]", "a name or }", "a name", "", "", "", ":"];
-
 // oxlint-disable-next-line no-control-regex -- a class of all other characters takes half as long again
 const CONTROL = /[\0-\u001f]/g;
 /** For longer runs, a search for the next special character is faster than a loop. */
@@ -192,11 +190,9 @@ export class JsonScanner {
     return new Outline(this.#text, places, this.#doubles, this.#hasEscapedName, this.#unknownName);
   }
 
-  /** Where the text stops being JSON, and the expected token; undefined at the start of a malformed string. */
-  get failure(): { readonly index: number; readonly expected: string | undefined } {
-    if (this.#state === State.inString || this.#state === State.inName) return { index: this.#stringStart, expected: undefined };
-    const comma = this.#depth === 0 ? "the end" : this.#isInObject ? ", or }" : ", or ]";
-    return { index: this.#index, expected: this.#state === State.comma ? comma : EXPECTED[this.#state] };
+  /** The position at which the text stops being JSON. A malformed string does so at its start. */
+  get failedAt(): number {
+    return this.#state === State.inString || this.#state === State.inName ? this.#stringStart : this.#index;
   }
 
   /** Continues for about `length` UTF-16 units. */

@@ -10,25 +10,16 @@ interface Frame {
 
 /**
  * Returns the value of a part of a text. The engine builds it, unless a name has a backslash (see `decodeString`). The last of repeated
- * members counts, and `__proto__` is an ordinary name. @param text is valid in this part. A value takes many times its memory, so the
- * caller must limit its length.
+ * members counts, and `__proto__` is an ordinary name. A value takes many times the memory of its text, so the caller must limit its length.
+ *
+ * @throws SyntaxError if it is not JSON.
  */
 export function readValue(text: string, { start, end }: Span = { start: 0, end: text.length }): unknown {
   const part = text.slice(start, end);
-  return hasEscapedName(part) ? build(part) : JSON.parse(part);
-}
-
-/** @throws SyntaxError if the text is not JSON. */
-export function parseJson(text: string): unknown {
-  const value: unknown = JSON.parse(text);
-  return hasEscapedName(text) ? build(text) : value;
-}
-
-function hasEscapedName(text: string): boolean {
-  if (!text.includes("\\")) return false;
-  const scanner = new JsonScanner(text, NO_MEMBERS);
+  if (!part.includes("\\")) return JSON.parse(part);
+  const scanner = new JsonScanner(part, NO_MEMBERS);
   scanner.advance();
-  return scanner.outline.hasEscapedName;
+  return scanner.isValid && scanner.outline.hasEscapedName ? build(part) : JSON.parse(part);
 }
 
 /** Does not recurse, because a peer chooses the depth. */

@@ -86,7 +86,7 @@ function* findResponse(line: string, visible: number): Generator<undefined, Resp
       if (response.kind === "response" && response.id !== undefined) return { kind: "after-text", text: line, response };
       break;
     }
-    from = start + Math.max(1, scanner.failure.index);
+    from = start + Math.max(1, scanner.failedAt);
   }
   return { kind: "invalid", text: line, isJson: false, reason: isAfterText ? OTHER_TEXT : "not JSON", idText: undefined };
 }

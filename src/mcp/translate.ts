@@ -24,7 +24,8 @@ import { editsOf, firstOfParams } from "./rewrite.ts";
 const TASKS_EXTENSION = "io.modelcontextprotocol/tasks";
 /** Required, but some peers have none. */
 const UNKNOWN_INFO = '{"name":"unknown","version":"0"}';
-/** Of a name and version that are part of each message. In characters of JSON. */
+/** A longer one, such as one with icons, is shortened to the name and the version. In characters of JSON. */
+const LONG_INFO_LENGTH = 128;
 const MAX_INFO_LENGTH = 512;
 
 /** Made of the result of the handshake (MCP 2026-07-28, server/discover). */
@@ -81,14 +82,11 @@ function isImplementation(text: string | undefined): text is string {
   );
 }
 
-/**
- * The one short form of a `clientInfo` or `serverInfo`. A long one, such as one with icons, is reduced to the name and the version.
- * Undefined if it has none, or if these are too long.
- */
-function shortInfo(info: string | undefined, maxLength = MAX_INFO_LENGTH): string | undefined {
+/** The short form of a `clientInfo` or `serverInfo`. Undefined if it has no name or version, or if these are too long. */
+function shortInfo(info: string | undefined): string | undefined {
   if (!isImplementation(info)) return undefined;
   const [name, version] = findMembers(info, 0, ["name", "version"]).spans.map((span) => textOf(info, span));
-  const short = info.length <= maxLength ? info : `{"name":${name},"version":${version}}`;
+  const short = info.length <= LONG_INFO_LENGTH ? info : `{"name":${name},"version":${version}}`;
   return short.length <= MAX_INFO_LENGTH ? copied(short) : undefined;
 }
 
@@ -101,11 +99,8 @@ export function serverInfoOf(initialized: string): string | undefined {
   return lastServerInfo.info;
 }
 
-export function clientInfoOf({ text, outline }: RequestMessage, maxLength?: number): string | undefined {
-  return shortInfo(
-    outline.has(Slot.params) ? textOf(text, findPath(text, outline.start(Slot.params), ["clientInfo"])) : undefined,
-    maxLength,
-  );
+export function clientInfoOf({ text, outline }: RequestMessage): string | undefined {
+  return outline.has(Slot.params) ? shortInfo(textOf(text, findPath(text, outline.start(Slot.params), ["clientInfo"]))) : undefined;
 }
 
 /**

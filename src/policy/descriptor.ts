@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { chmodSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { escapeInvisible, findRepeatedName, shorten } from "../json/text.ts";
-import { parseJson as parse } from "../json/value.ts";
+import { readValue } from "../json/value.ts";
 import { isJsonObject, type JsonObject } from "../mcp/message.ts";
 
 /** A deeper schema is not stored, and equals no other. */
@@ -204,7 +204,7 @@ function parseDescriptor(text: string): Descriptor {
 
 function parseJson(text: string): unknown {
   try {
-    return parse(text);
+    return readValue(text);
   } catch (error) {
     // The parser's message quotes the content, which may be secret if this is the wrong file.
     const [, line, column] = /\(line (\d+) column (\d+)\)/.exec(String(error)) ?? [];

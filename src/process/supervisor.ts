@@ -25,6 +25,7 @@ export class Supervisor implements Upstream {
   readonly #context: Context;
   readonly #program: ServerProgram;
   readonly #script: Handshake;
+  /** Only slow starts of the shared server give more time: a client may send an `initialize` that its private server never answers. */
   readonly #isShared: boolean;
   readonly #client: MemoryHolder | undefined;
   /** Set until the first handshake or restart of a process that shows if the server supports an era. Its end is no failure. */
@@ -52,21 +53,12 @@ export class Supervisor implements Upstream {
   #getsMoreTime = false;
 
   /**
-   * @param isShared true for the shared server. Only its slow starts give more time: a client may send an `initialize` that its private server
-   * never answers.
    * @param client that of a private server.
-   * @param probeTimeoutMs the limit of the first start; undefined for that of the program.
+   * @param probeTimeoutMs the limit of the first start, if that shows if the server supports an era.
    */
-  constructor(
-    context: Context,
-    program: ServerProgram,
-    script: Handshake,
-    isShared: boolean,
-    client?: MemoryHolder,
-    probeTimeoutMs?: number,
-  ) {
-    [this.#context, this.#program, this.#script, this.#isShared] = [context, program, script, isShared];
-    [this.#client, this.#probeTimeoutMs] = [client, probeTimeoutMs];
+  constructor(context: Context, program: ServerProgram, script: Handshake, client?: MemoryHolder, probeTimeoutMs?: number) {
+    [this.#context, this.#program, this.#script, this.#client, this.#probeTimeoutMs] = [context, program, script, client, probeTimeoutMs];
+    this.#isShared = client === undefined && probeTimeoutMs === undefined;
     this.#serverLog = new ServerLog(context);
     this.firstReady = this.#ready.promise;
     this.#ending = AbortSignal.any([this.#stopping.signal, context.kill]);

@@ -27,9 +27,6 @@ import {
 } from "./failures.ts";
 import type { Pool, PooledServer } from "./pool.ts";
 
-/** A longer one, such as one with icons, is shortened to the name and the version. In characters of JSON. */
-const MAX_INFO_LENGTH = 128;
-
 /** Clients of older ids are told once too often that lists may have changed. */
 const MAX_UNOPENED = 1000;
 
@@ -38,7 +35,7 @@ export function claimsOf(initialize: RequestMessage, protocolVersion: string, is
   return {
     protocolVersion,
     capabilitiesText: textOf(initialize.text, capabilitiesOf(initialize)) ?? "",
-    clientInfoText: clientInfoOf(initialize, MAX_INFO_LENGTH) ?? "",
+    clientInfoText: clientInfoOf(initialize) ?? "",
     // A shared server without sessions may ask the client too, whatever ISOLATION is.
     needsCapabilities: isPrivate || canBeAsked(initialize),
   };

@@ -1,5 +1,5 @@
 import { randomInt } from "node:crypto";
-import { parseJson } from "../json/value.ts";
+import { readValue } from "../json/value.ts";
 import { type MemoryAccount, RecentMap } from "../memory.ts";
 import { type EventLog, KeptEvents, type LoggedEvent } from "./replay.ts";
 
@@ -44,7 +44,7 @@ export function parseEventId(text: string): { readonly name: StreamName; readonl
 function isRequestId(text: string): boolean {
   if (!/^["\d-].*["\d]$|^\d$/s.test(text)) return false;
   try {
-    return ["string", "number"].includes(typeof parseJson(text));
+    return ["string", "number"].includes(typeof readValue(text));
   } catch {
     return false;
   }

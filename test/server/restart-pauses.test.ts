@@ -33,7 +33,7 @@ async function courseOf(runs: readonly number[], settings: Partial<Config> = {},
   const context = contextOf({ ...DEFAULTS, ...settings });
   const program = new ServerProgram(context, { command: "server", args: [], env: {}, cwd: undefined }, servers.start);
   const script = new Handshake(initializeAttempt({ name: "test", version: "1" }));
-  const supervisor = new Supervisor(context, program, script, true);
+  const supervisor = new Supervisor(context, program, script);
   let failure: SupervisorFailure | undefined;
   const ended = supervisor.run(IGNORES_ALL).then((result) => (failure = result));
   const pauses = (): Course["pauses"] =>

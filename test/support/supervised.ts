@@ -38,7 +38,6 @@ export class Supervised implements AsyncDisposable {
       context,
       new ServerProgram(context, { command, args, env: { PATH: process.env["PATH"] ?? "" }, cwd: undefined }),
       new Handshake(initializeAttempt({ name: "test", version: "1" })),
-      true,
     );
     this.#ended = this.supervisor.run({
       ...IGNORES_ALL,

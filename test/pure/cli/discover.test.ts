@@ -72,7 +72,7 @@ describe("the command line of discover", () => {
       "--service has no value; expected any text without NUL",
       '--timeout-ms is "1e3"; expected a whole number from 1 to 2147483647',
       "--out and --check are both set; use only one of them, since --check writes nothing",
-      'CLAW_MCP_STDIO_ARGS is not valid (value not shown): it is not JSON (character 1: [ is expected); expected a JSON array of strings without NUL, for example ["-y","some-mcp"]',
+      'CLAW_MCP_STDIO_ARGS is not valid (value not shown): it is not JSON from character 1 on; expected a JSON array of strings without NUL, for example ["-y","some-mcp"]',
       expect.stringContaining('CLAW_MCP_STDIO_PATH is "mcp"; expected a path'),
       'CLAW_MCP_STDIO_CWD is "/no/such/directory"; expected an existing directory',
       "no command is given; put it after the options, set CLAW_MCP_STDIO_COMMAND, or use --url",

@@ -21,7 +21,7 @@ describe("a wrong configuration", () => {
     const argv = ["--prot", "--max-sessions=-1", "--path", "mcp", "--log-level="];
     expect(problems(argv, { ARGS: "-y", ADDR: "8080", PORT: "http", REQUEST_TIMEOUT_MS: "1.5", AUTH_TOKEN: "two words" })).toEqual([
       "--prot is not an option; did you mean --port?",
-      `CLAW_MCP_STDIO_ARGS is not valid (value not shown): it is not JSON (character 1: [ is expected); ${ARGS_EXPECTED}`,
+      `CLAW_MCP_STDIO_ARGS is not valid (value not shown): it is not JSON from character 1 on; ${ARGS_EXPECTED}`,
       `CLAW_MCP_STDIO_ADDR is "8080"; ${ADDR_EXPECTED}`,
       `CLAW_MCP_STDIO_PORT is "http"; ${PORT_EXPECTED}`,
       `--path is "mcp"; ${PATH_EXPECTED}`,

@@ -136,13 +136,13 @@ describe.each(Object.entries(KINDS))("%s", (_name, { kind, expected, valid, inva
 
 describe("the problem of a list of arguments", () => {
   it.each([
-    ["-y s3cret", "it is not JSON (character 1: [ is expected)"],
-    ["", "it is not JSON (end: [ is expected)"],
-    ['["--token","s3cret",]', "it is not JSON (character 21: a value is expected)"],
-    ['["--token" "s3cret"]', "it is not JSON (character 12: , or ] is expected)"],
-    ['["--token","s3cret', "it is not JSON (character 12: a malformed string begins)"],
-    ["['s3cret']", "it is not JSON (character 2: a value or ] is expected)"],
-    ['["a"] s3cret', "it is not JSON (character 7: the end is expected)"],
+    ["-y s3cret", "it is not JSON from character 1 on"],
+    ["", "it is not JSON from its end on"],
+    ['["--token","s3cret",]', "it is not JSON from character 21 on"],
+    ['["--token" "s3cret"]', "it is not JSON from character 12 on"],
+    ['["--token","s3cret', "it is not JSON from character 12 on"],
+    ["['s3cret']", "it is not JSON from character 2 on"],
+    ['["a"] s3cret', "it is not JSON from character 7 on"],
     ['{"s3cret":1}', "it is an object, not an array"],
     ["null", "it is null, not an array"],
     ['["a",1]', "element 2 is a number, not a string"],
