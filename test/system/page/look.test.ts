@@ -48,6 +48,16 @@ describe("the look of the page", async () => {
     expect(isDark).toBe("colorScheme" in options);
   });
 
+  it("state, figures, tools and errors are on one screen", async () => {
+    await using browser = await BrowserPage.open(sidecar);
+    const first = browser.page.getByRole("region", { name: "Last errors" }).getByRole("listitem").first();
+    const parts = [browser.state, browser.page.getByRole("img", { name: /restart/ }), browser.page.getByRole("meter"), first];
+    for (const part of [...parts, browser.tool("trigger-long-running-operation")]) {
+      const { y, height } = (await part.boundingBox()) ?? { y: Number.NaN, height: 0 };
+      expect(y + height).toBeLessThan(800);
+    }
+  });
+
   it("a call with its result has nothing that axe objects to", async () => {
     await using browser = await BrowserPage.open(sidecar);
     const tool = await browser.openTool("get-annotated-message");
