@@ -92,7 +92,8 @@ function summary(connection: Connection, state: PageState | undefined): (typeof 
 function detail({ state, readyAt, nextRetryAt, restarts }: PageState): string {
   const after = restarts === 0 ? "" : `, after ${countText(restarts, "restart")}`;
   if (readyAt !== null) return `for ${durationText(Math.max(0, Date.now() - Date.parse(readyAt)))}${after}`;
-  if (nextRetryAt !== null) return `The next start in ${Math.max(0, Math.ceil((Date.parse(nextRetryAt) - Date.now()) / 1000))} s${after}.`;
+  if (nextRetryAt !== null)
+    return `The next start is in ${Math.max(0, Math.ceil((Date.parse(nextRetryAt) - Date.now()) / 1000))} s${after}.`;
   return state === "failed" ? `It is not started again${after}.` : "";
 }
 

@@ -61,7 +61,7 @@ export function FourFigures({ model }: { readonly model: PageModel }): JSX.Eleme
   const errors = seconds.reduce((sum, second) => sum + second.errors, 0);
   const slowest = Array.from(toolFigures(requests)).toSorted(([, one], [, other]) => (other.p95Ms ?? 0) - (one.p95Ms ?? 0))[0];
   return (
-    <Section id="figures" title="Last two minutes">
+    <Section id="figures" title="Figures">
       <dl>
         <Fact name="Requests a second">
           <b>{rateText(count / Math.max(1, seconds.length))}</b>

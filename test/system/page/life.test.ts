@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { crash } from "../../support/crash.ts";
-import { freePort } from "../../support/pod.ts";
+import { crash } from "../../support/fixture-server.ts";
+import { freePort } from "../../support/open-sockets.ts";
 import { EXAMPLE, Sidecar } from "../../support/sidecar.ts";
 import { BrowserPage } from "./browser.ts";
 
@@ -43,7 +43,7 @@ describe("the life of a server in a browser", () => {
     await using browser = await BrowserPage.open(sidecar);
     await browser.state.getByText("Restarting").waitFor();
     await browser.waitForText(/exited with code 3/, browser.page.getByRole("banner"));
-    await browser.waitForText(/next start in \d+ s/, browser.page.getByRole("banner"));
+    await browser.waitForText(/next start is in \d+ s/, browser.page.getByRole("banner"));
     await browser.waitForText("no database", browser.page.getByRole("banner"));
   });
 
@@ -69,7 +69,7 @@ describe("the life of a server in a browser", () => {
     const client = await sidecar.client();
     const held = client.callTool("hang", {});
     for (let index = 0; index < 20; index++) await client.callTool("echo", { text: "a" });
-    const figures = browser.page.getByRole("region", { name: "Last two minutes" });
+    const figures = browser.page.getByRole("region", { name: "Figures" });
     // The page itself has sent two, and each session begins with one.
     await figures.getByText(/^23 requests in /).waitFor();
     await figures.getByText("0 % of requests").waitFor();

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { crash } from "../../support/crash.ts";
+import { crash } from "../../support/fixture-server.ts";
 import { disposeAfterAll } from "../../support/dispose-after-all.ts";
 import { EVERYTHING } from "../../support/real-servers.ts";
 import { Sidecar } from "../../support/sidecar.ts";
@@ -46,6 +46,16 @@ describe("the look of the page", async () => {
     const background = await browser.page.evaluate<string>("getComputedStyle(document.body).backgroundColor");
     const isDark = Number(/\d+/.exec(background)?.[0]) < 128;
     expect(isDark).toBe("colorScheme" in options);
+  });
+
+  it("state, figures, tools and errors are on one screen", async () => {
+    await using browser = await BrowserPage.open(sidecar);
+    const first = browser.page.getByRole("region", { name: "Last errors" }).getByRole("listitem").first();
+    const parts = [browser.state, browser.page.getByRole("img", { name: /restart/ }), browser.page.getByRole("meter"), first];
+    for (const part of [...parts, browser.tool("trigger-long-running-operation")]) {
+      const { y, height } = (await part.boundingBox()) ?? { y: Number.NaN, height: 0 };
+      expect(y + height).toBeLessThan(800);
+    }
   });
 
   it("a call with its result has nothing that axe objects to", async () => {
