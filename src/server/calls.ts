@@ -197,10 +197,11 @@ export class Calls {
   ): void {
     const call = new Call("waiting", owner, request.method, request.text);
     call.semaphore = semaphore;
-    call.onReady = () => {
+    const proceed = (): void => {
       this.end(call, "unread");
       onReady();
     };
+    call.onReady = () => this.context.defects.guard("request that waits", proceed, () => onFailed(internalError(false)));
     call.onEnded = (_hasResult, error) => error && onFailed(error);
     const error = this.roomError(request.text) ?? this.hold(call, reply.acceptedAtMs + this.context.config.holdTimeoutMs);
     if (error !== undefined) onFailed(error);

@@ -165,7 +165,8 @@ export class Pool {
   readonly #lastNumbers = { private: 0, asking: 0 };
   /** The second process, while it is probed or modern. */
   #modern: PooledServer | undefined;
-  readonly #era: { shared: ServerEra | undefined; second: ServerEra | undefined };
+  /** Of a second process; undefined until it is known. */
+  #secondEra: ServerEra | undefined;
   #hasBeenModern = false;
   /** When the verdict `legacy` ends, and the server is asked again. */
   #askAgainAtMs = Number.POSITIVE_INFINITY;
@@ -180,16 +181,15 @@ export class Pool {
     [this.#context, this.#sessions, this.#create] = [context, sessions, create];
     this.#clientInfoText = JSON.stringify(clientInfo);
     const { childEra, isolation } = context.config;
-    const shared = childEra === "auto" ? undefined : childEra;
     // With ISOLATION=shared, the shared process is the only one.
-    this.#era = { shared, second: shared !== undefined || isolation === "shared" ? "legacy" : undefined };
+    this.#secondEra = childEra !== "auto" || isolation === "shared" ? "legacy" : undefined;
     this.shared = this.#start({ kind: "shared" });
   }
 
   /** That for requests without a session; undefined until it is known. */
   get era(): ServerEra | undefined {
     const shared = this.shared.lane.calls.lastHandshake?.era;
-    return shared === "legacy" ? this.#era.second : shared;
+    return shared === "legacy" ? this.#secondEra : shared;
   }
 
   get lanes(): Lane[] {
@@ -218,38 +218,40 @@ export class Pool {
 
   /** True if a client with this `initialize` gets its own server, as far as that is known. */
   isPrivate(initialize: RequestMessage): boolean {
-    return profileOf(this.#context.config.isolation, this.#knownEra(), "session", canBeAsked(initialize)) === "private";
+    return this.#kindFor("session", canBeAsked(initialize)) === "private";
   }
 
   /** True if `isPrivate` is known to be right. */
   isDecided(initialize: RequestMessage): boolean {
-    return !this.isPrivate(initialize) || this.#era.shared !== undefined || this.shared.supervisor.status().state === "failed";
+    return !this.isPrivate(initialize) || this.#sharedEra !== undefined || this.shared.supervisor.status().state === "failed";
   }
 
-  /** Returns the error if it can get no server now. @param shared that of `findShared`. */
-  refusal(initialize: RequestMessage, streams: SessionStreams, shared: PooledServer | undefined): SidecarError | undefined {
+  /**
+   * Finds the server for a client, or the place of a new one.
+   *
+   * @param shared that of `findShared`.
+   * @returns what starts the server, if it does not run yet; or the error if there is no place now.
+   */
+  findPlace(initialize: RequestMessage, streams: SessionStreams, shared: PooledServer | undefined): (() => PooledServer) | SidecarError {
     const isPrivate = this.isPrivate(initialize);
     if (isPrivate && Buffer.byteLength(initialize.text) > MAX_KEPT_BYTES) return initializeTooLarge(MAX_KEPT_BYTES);
     if (this.#isEnding) return shuttingDown("initialize", false);
-    if (!isPrivate || shared !== undefined) return undefined;
-    const place = this.#placeFor("private", streams.memory.holder);
-    return place instanceof PooledServer ? undefined : place;
-  }
-
-  /** Returns the server for a client that can share none. `refusal` must have admitted it. */
-  acquire(initialize: RequestMessage, streams: SessionStreams): PooledServer {
-    if (!this.isPrivate(initialize)) return this.shared;
+    if (!isPrivate) return () => this.shared;
+    if (shared !== undefined) return () => shared;
     const { memory } = streams;
-    const place = this.#placeFor("private", memory.holder);
-    if (place instanceof PooledServer) this.#evict(place, "room for a new client");
-    const terms = this.#termsOf(initialize, streams);
-    const own = terms && initializeOf({ protocolVersion: terms.revision, ...terms, clientInfoText: this.#clientInfoText });
-    // The server gets it again at each start.
-    const kept = memory.hold("requests", textMemoryBytes((own ?? initialize).text));
     const { holder } = memory;
-    const server = this.#start({ kind: "private", holder, initialize: own ?? initialize, streams, ...(own && { terms }) });
-    server.kept = kept;
-    return server;
+    const place = this.#placeFor("private", holder);
+    if (place instanceof SidecarError) return place;
+    return () => {
+      if (place !== undefined) this.#evict(place, "room for a new client");
+      const terms = this.#termsOf(initialize, streams);
+      const own = terms && initializeOf({ protocolVersion: terms.revision, ...terms, clientInfoText: this.#clientInfoText });
+      // The server gets it again at each start.
+      const kept = memory.hold("requests", textMemoryBytes((own ?? initialize).text));
+      const server = this.#start({ kind: "private", holder, initialize: own ?? initialize, streams, ...(own && { terms }) });
+      server.kept = kept;
+      return server;
+    };
   }
 
   /** Returns the private server that this client may share. */
@@ -307,7 +309,7 @@ export class Pool {
     const again = (): void => this.find(held, declared, onFound, onFailed);
     server.lane.whenReady(held, again, (error) => {
       // The end of a second process shows that the server is of the legacy era.
-      if (server.profile.kind === "modern" && this.#era.second === "legacy" && !this.#isKilled) again();
+      if (server.profile.kind === "modern" && this.#secondEra === "legacy" && !this.#isKilled) again();
       else onFailed(error);
     });
   }
@@ -315,7 +317,7 @@ export class Pool {
   /** Called when a server that may ask is free, or no longer is. The requests that wait for it look again. */
   onChanged({ holder, offered }: Profile): void {
     setImmediate(() => {
-      for (const { lane } of this.#asking(holder, offered)) this.#context.defects.guard("question", () => lane.calls.releaseWaiting());
+      for (const { lane } of this.#asking(holder, offered)) lane.calls.releaseWaiting();
     });
   }
 
@@ -339,7 +341,7 @@ export class Pool {
       server.clearTimers();
       server.lane.close();
     }
-    await Promise.all([...this.#servers].map((server) => this.#stop(server)));
+    await Promise.allSettled([...this.#servers].map(({ supervisor }) => supervisor.stop()));
   }
 
   /** True if the end of a server shows nothing about it. */
@@ -363,7 +365,7 @@ export class Pool {
     if (event !== "ready") return server.opening?.clear();
     server.opening?.set(this.#context.nowMs() + FIRST_SESSION_MS);
     // The `initialize` of other sessions is answered now.
-    setImmediate(() => this.#context.defects.guard("session start", () => server.lane.calls.releaseWaiting()));
+    setImmediate(() => server.lane.calls.releaseWaiting());
   }
 
   /** The first session has had its time. */
@@ -403,15 +405,19 @@ export class Pool {
     return [...this.#servers].filter(({ profile }) => profile.kind === kind);
   }
 
-  #knownEra(): { readonly shared: ServerEra | undefined; readonly second: ServerEra | undefined } {
-    this.#era.shared = this.shared.lane.calls.lastHandshake?.era ?? this.#era.shared;
-    return this.#era;
+  get #sharedEra(): ServerEra | undefined {
+    const { childEra } = this.#context.config;
+    return this.shared.lane.calls.lastHandshake?.era ?? (childEra === "auto" ? undefined : childEra);
+  }
+
+  #kindFor(client: "session" | "request", isAskable: boolean): Profile["kind"] {
+    return profileOf(this.#context.config.isolation, { shared: this.#sharedEra, second: this.#secondEra }, client, isAskable);
   }
 
   #serverFor(held: HeldRequest, declared: AskKinds): PooledServer | SidecarError {
-    if (this.#era.second === "legacy" && this.#context.nowMs() >= this.#askAgainAtMs) this.#era.second = undefined;
+    if (this.#secondEra === "legacy" && this.#context.nowMs() >= this.#askAgainAtMs) this.#secondEra = undefined;
     const offered = offeredKinds(declared);
-    const kind = profileOf(this.#context.config.isolation, this.#knownEra(), "request", offered !== 0);
+    const kind = this.#kindFor("request", offered !== 0);
     if (kind === "asking") return this.#askingServerFor(held, offered);
     if (kind !== "modern") return this.shared;
     if (this.#modern === undefined && this.#context.draining.aborted) return shuttingDown(held.request.method, false);
@@ -550,19 +556,15 @@ export class Pool {
     // There still are sessions if the server ended by itself. They can never get another response.
     for (const session of sessions) defects.guard("session end", () => this.#sessions.end(session));
     // The requests that wait find no session, or another server.
-    if (server.profile.kind === "private") defects.guard("lane end", () => lane.calls.releaseWaiting());
+    if (server.profile.kind === "private") lane.calls.releaseWaiting();
     // Subscriptions end gracefully: their clients can open them at another server.
     defects.guard("lane end", () => lane.routing.state.endSubscriptions());
     defects.guard("lane end", () => lane.close("server lost"));
-    await this.#stop(server);
+    await server.supervisor.stop().catch(() => undefined);
     server.kept?.release();
     this.#unattributed += lane.calls.dropped.unattributed;
     this.#servers.delete(server);
     this.#startWaiting();
-  }
-
-  async #stop({ supervisor }: PooledServer): Promise<void> {
-    await supervisor.stop().catch(() => undefined);
   }
 
   /** It shows the era of the server. */
@@ -574,7 +576,7 @@ export class Pool {
       if (event === "ready") {
         if (!isReady) log.info({ mode: "modern" }, "server era found");
         isReady = true;
-        this.#era.second = "modern";
+        this.#secondEra = "modern";
         this.#hasBeenModern = true;
         return;
       }
@@ -584,8 +586,8 @@ export class Pool {
       if (wasReady) return;
       const { kind, reason } = event;
       // A server that was of the modern era and is not ready after a restart may have changed. The next request finds out.
-      const hasChanged = this.#era.second === "modern";
-      this.#era.second = hasChanged ? undefined : "legacy";
+      const hasChanged = this.#secondEra === "modern";
+      this.#secondEra = hasChanged ? undefined : "legacy";
       const mayComeBack = this.#hasBeenModern && kind !== "handshake-refused";
       this.#askAgainAtMs = mayComeBack ? nowMs() + config.restartMaxMs : Number.POSITIVE_INFINITY;
       if (hasChanged) log.info({ reason }, "server era may have changed");

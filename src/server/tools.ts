@@ -110,8 +110,6 @@ const LISTINGS_PER_MINUTE = 60;
 /** A listing begins again if its tools have changed meanwhile. After these, it is used even if it is outdated. */
 const MAX_RESTARTS = 3;
 
-type OnListed = (tools: ToolList["tools"], problem?: string, code?: SidecarErrorCode) => void;
-
 /** Consecutive answers without the changed tools. */
 const MAX_FAILURES = 3;
 
@@ -149,7 +147,7 @@ export class ServerTools {
       this.#isListing = false;
       this.#listAgain();
     };
-    const fail = (): void => this.#onListed(undefined, "the sidecar could not ask for them");
+    const fail = (): void => this.#onListed(noList("the sidecar could not ask for them"));
     this.#delayed = new Timer(context.timers, () => context.defects.guard("tool listing", list, fail));
   }
 
@@ -167,10 +165,7 @@ export class ServerTools {
     if (!this.#hasToolsCapability) return Promise.resolve({ tools: [], problem: undefined });
     const { nowMs } = this.#context;
     const endMs = nowMs() + timeoutMs;
-    return new Promise((resolve) => {
-      const onListed: OnListed = (tools, problem, code) => resolve({ tools, problem, code });
-      this.#ask(onListed, () => ({ timeoutMs: Math.max(0, endMs - nowMs()) }));
-    });
+    return new Promise((resolve) => this.#ask(resolve, () => ({ timeoutMs: Math.max(0, endMs - nowMs()) })));
   }
 
   onReady(handshake: UpstreamHandshake): void {
@@ -241,23 +236,23 @@ export class ServerTools {
    *
    * @param limits those of each request. Without them, a listing ends early if it must begin again.
    */
-  #ask(onListed: OnListed, limits?: () => CallLimits): void {
+  #ask(onListed: (list: ToolList) => void, limits?: () => CallLimits): void {
     const pages = readToolPages();
     const onResult: OnInternalResult = (text, reason, error) => {
       if (text === undefined || (limits === undefined && this.#isOutdated && this.#restarts < MAX_RESTARTS))
-        return onListed(undefined, reason, error?.code);
+        return onListed({ tools: undefined, problem: reason, code: error?.code });
       const { done, value } = pages.next(text);
       if (done !== true) return void this.#calls.ask("tools/list", value, undefined, onResult, limits?.());
       const { tools, problem } = value;
       if (tools !== undefined && problem !== undefined)
         this.#context.log.warn({ method: "tools/list", count: tools.length, reason: problem }, "tools/list is not complete");
-      onListed(tools, problem);
+      onListed(value);
     };
     // The first page needs no result.
     onResult("");
   }
 
-  readonly #onListed: OnListed = (tools, problem = "no result", code) => {
+  readonly #onListed = ({ tools, problem = "no result", code }: ToolList): void => {
     this.#isListing = false;
     if (!this.#isOpen) return;
     if (this.#isOutdated && this.#restarts < MAX_RESTARTS) {
