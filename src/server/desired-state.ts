@@ -22,11 +22,9 @@ import {
 import type { Calls } from "./calls.ts";
 import type { ModernSubscription } from "./subscriptions.ts";
 
-/** Resources that one client may subscribe to. */
 const MAX_URIS = 1024;
 const TOO_MANY = `This client has ${MAX_URIS} subscriptions, its limit; end some first`;
 const NO_MEMORY = "The sidecar has no memory left for another subscription; end some first";
-/** Besides its URI. */
 const SUBSCRIPTION_BYTES = 512;
 
 /** Sent once to a new server, for any number of changes that the former one was notified of. */
@@ -34,7 +32,6 @@ const ROOTS_CHANGED = '{"jsonrpc":"2.0","method":"notifications/roots/list_chang
 
 /** What one client wants. Levels are indexes of LEVELS. */
 interface Wants {
-  /** What it has asked for last. */
   level: number | undefined;
   /** The newest that a server has accepted, and the number of its request. */
   accepted: { readonly level: number | undefined; readonly sequence: number };
@@ -42,7 +39,6 @@ interface Wants {
 }
 
 interface Resource {
-  /** By the current server. */
   isConfirmed: boolean;
   /** By client: if one of its requests had a result, and how many are in flight. */
   readonly subscriptions: Map<Caller, { isConfirmed: boolean; requestsInFlight: number; readonly memory: Reservation }>;
@@ -50,7 +46,6 @@ interface Resource {
 
 /** What clients want of a server without a further request: log, watch resources, announce changes. It outlives each process. */
 export class DesiredState {
-  /** Since its `initialize`. */
   haveRootsChanged = false;
   readonly listeners = new Set<Caller>();
   /** Of clients without a session, at a server without sessions. */
@@ -69,7 +64,6 @@ export class DesiredState {
     return new Set(this.#resources.keys());
   }
 
-  /** The most verbose one that a client has asked for. */
   get level(): string | undefined {
     return LEVELS[this.#counts.findIndex(Boolean)];
   }
@@ -158,7 +152,6 @@ export class DesiredState {
     return found;
   }
 
-  /** @returns the resources that have no subscribers left. */
   end(caller: Caller): string[] {
     this.listeners.delete(caller);
     const own = this.#clients.get(caller);
@@ -169,7 +162,6 @@ export class DesiredState {
     return unwatched;
   }
 
-  /** The server cannot serve them any longer. */
   endSubscriptions(): void {
     for (const subscription of this.subscriptions) subscription.end();
     for (const caller of this.listeners) caller.onRestarted?.(undefined);
@@ -219,7 +211,6 @@ export class LegacyDriver {
   readonly #state: DesiredState;
   /** Then the server gets the client's requests even if they change nothing. */
   isPrivate: boolean;
-  /** Undefined if it is unknown. */
   #sentLevel: string | undefined;
 
   constructor(calls: Calls, state: DesiredState, isPrivate: boolean) {
@@ -313,13 +304,10 @@ const MAX_PAUSE_MS = 5 * 60_000;
 
 const NONE: ReadonlySet<string> = new Set();
 
-/** A `subscriptions/listen` at the current server. */
 interface Listening {
   readonly filter: SubscriptionFilter;
-  /** Of the filter. */
   accepted: ReadonlySet<string>;
   openedAtMs: number;
-  /** Undefined until it is sent. */
   call: Call | undefined;
 }
 
@@ -336,7 +324,6 @@ export class ModernDriver {
   readonly #calls: Calls;
   readonly #state: DesiredState;
   readonly #onReopened: (filter: SubscriptionFilter) => void;
-  /** Undefined while no server is ready. */
   #handshake: UpstreamHandshake | undefined;
   #capabilities: JsonObject = {};
   #current: Listening | undefined;
@@ -345,13 +332,11 @@ export class ModernDriver {
   readonly #waiting = new Map<(isAccepted: boolean) => void, string>();
   /** Tried again if a client subscribes to them. */
   readonly #rejectedUris = new Set<string>();
-  /** True while new resources are tried one by one. */
   #isCautious = false;
   /** True from the end of an open subscription until it is open again. */
   #isInterrupted = false;
   #pauseMs = FIRST_PAUSE_MS;
   readonly #nextUpdate: Timer;
-  /** When the server must have acknowledged the next request. */
   readonly #overdue: Timer;
 
   /** @param onReopened called when a subscription is open again. Changes may have been missed. */
@@ -412,7 +397,6 @@ export class ModernDriver {
     for (const { memory } of this.#state.subscribers) this.#calls.noteClient(memory.holder);
   }
 
-  /** Those that wait get no answer of this server. */
   onLost(): void {
     this.#handshake = undefined;
     this.#waiting.clear();
@@ -421,12 +405,10 @@ export class ModernDriver {
     [this.#current, this.#next] = [undefined, undefined];
   }
 
-  /** True if it is the id of its subscription. */
   has(wireId: number): boolean {
     return wireId === this.#current?.call?.wireId || wireId === this.#next?.call?.wireId;
   }
 
-  /** @returns false if it is for clients. */
   onNotification(wireId: number, { method, text, outline }: NotificationMessage): boolean {
     if (method === "notifications/cancelled") {
       const ended = [this.#current, this.#next].find((each) => each?.call?.wireId === wireId);
@@ -474,7 +456,6 @@ export class ModernDriver {
     return supportedPart({ lists, uris: this.#state.uris, tasks: NONE }, this.#capabilities);
   }
 
-  /** What is wanted, without what the server has rejected. */
   #nextFilter(): SubscriptionFilter {
     const { lists, uris, tasks } = this.#wanted;
     for (const uri of this.#rejectedUris) if (!uris.has(uri)) this.#rejectedUris.delete(uri);
@@ -507,7 +488,6 @@ export class ModernDriver {
     this.#updateLater();
   }
 
-  /** @param isSilent true if the server has not answered. */
   #reject({ filter }: Listening, isSilent = false): void {
     this.#next = undefined;
     const added = filter.uris.difference(this.#known);
@@ -544,7 +524,6 @@ export class ModernDriver {
   }
 
   #verdict(uri: string, wanted: ReadonlySet<string>): boolean | undefined {
-    // Its client has unsubscribed meanwhile.
     if (!wanted.has(uri)) return true;
     if (this.#rejectedUris.has(uri)) return false;
     return this.#known.has(uri) ? this.#current?.accepted.has(uri) : undefined;

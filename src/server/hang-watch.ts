@@ -19,7 +19,6 @@ export class HangWatch {
   readonly #context: Context;
   readonly #calls: Calls;
   #isReady = false;
-  /** In a row. */
   #timeouts = 0;
   /** Requests up to this `sentNumber` do not count. */
   #lastIgnored = 0;
@@ -28,7 +27,6 @@ export class HangWatch {
   #abandonedSinceMs: number | undefined;
   #isPinged = false;
   readonly #tick: Timer;
-  /** For the ping that decides. */
   #probe: Timer | undefined;
 
   constructor(calls: Calls) {
@@ -49,8 +47,7 @@ export class HangWatch {
 
   onLost(): void {
     this.#isReady = false;
-    this.#probe?.clear();
-    this.#probe = undefined;
+    this.#endProbe();
     this.#tick.clear();
   }
 

@@ -44,7 +44,6 @@ export class Lane implements SessionLane, UpstreamListener {
   readonly calls: Calls;
   readonly tools: ServerTools;
   readonly routing: Routing;
-  /** Called with each request of the server but `ping`. */
   onQuestion: ((request: RequestMessage) => void) | undefined;
   readonly #policy: LanePolicy | undefined;
   readonly #isPrivate: boolean;
@@ -87,7 +86,6 @@ export class Lane implements SessionLane, UpstreamListener {
     else calls.holdRequest(held, onReady, onFailed);
   }
 
-  /** Holds a request of a session that may not use the server. */
   hold(held: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
     const onLate = (error: SidecarError): void =>
       onFailed(error.code === "OVERLOADED" ? overloaded("another session of this client still has it alone, or it ends") : error);
@@ -116,8 +114,8 @@ export class Lane implements SessionLane, UpstreamListener {
     };
     const isReady = calls.handshake !== undefined;
     const expiresAtMs = reply.acceptedAtMs + (this.#isPrivate ? config.requestTimeoutMs : config.holdTimeoutMs);
-    const noRoom = isReady ? undefined : calls.roomError(request.text);
-    const error = this.#isDraining ? shuttingDown("initialize", false) : (noRoom ?? (isReady ? undefined : calls.hold(call, expiresAtMs)));
+    const hold = (): SidecarError | undefined => calls.roomError(request.text) ?? calls.hold(call, expiresAtMs);
+    const error = this.#isDraining ? shuttingDown("initialize", false) : isReady ? undefined : hold();
     if (error !== undefined) {
       reply.refuse(error);
       return onFailed();
@@ -128,7 +126,6 @@ export class Lane implements SessionLane, UpstreamListener {
     reply.onDisconnect = () => calls.end(call, "unread");
   }
 
-  /** Sends a client's request, or answers it. A defect fails only this request. */
   request(caller: Caller, reply: Reply, request: RequestMessage): void {
     const { calls } = this;
     const { config, defects } = this.context;
@@ -204,7 +201,6 @@ export class Lane implements SessionLane, UpstreamListener {
     return freeBytes;
   }
 
-  /** Rejects new requests, and fails all that have not ended. */
   close(reason: "shutdown" | "server lost" = "shutdown"): void {
     const { calls } = this;
     this.tools.close();

@@ -20,11 +20,9 @@ import { initializeTooLarge, noPrivateServerLeft, shuttingDown } from "./failure
 import type { KnownParams } from "./known-params.ts";
 import type { Lane } from "./lane.ts";
 
-/** What a server is started for. */
 export interface Profile {
   /** Counted in `lanes` of `/status`. `shared` and `modern` are one server each, for all clients. */
   readonly kind: "shared" | "modern" | "private" | "asking";
-  /** The only client of the process. */
   readonly holder?: MemoryHolder;
   /** What the server may ask its client, by the handshake of the sidecar. */
   readonly offered?: AskKinds;
@@ -72,7 +70,6 @@ const SPARE_MS = 5000;
 const FIRST_SESSION_MS = 1000;
 /** A session that shares a server must be able to go on at another one. So its id must have room for its capabilities. */
 const MAX_CAPABILITIES_BYTES = 256;
-/** It is kept for the next start of a private server. */
 const MAX_KEPT_BYTES = 256 * 1024;
 
 export class PooledServer {
@@ -84,7 +81,6 @@ export class PooledServer {
   readonly #observer: UpstreamObserver | undefined;
   /** Resolves to undefined when it is stopped. Rejects only because of a defect. */
   failed: Promise<SupervisorFailure | undefined> = Promise.resolve(undefined);
-  /** It waits if another process must exit first. */
   state: "waiting" | "running" | "stopping" = "waiting";
   readonly sessions = new Set<Session>();
   /**
@@ -97,9 +93,7 @@ export class PooledServer {
    */
   lease: "first" | "open" | "alone" | "ending";
   kept: Reservation | undefined;
-  /** Ends a server with one client that has been unused. */
   idle: Timer | undefined;
-  /** Ends the time in which only the first session uses a private server. */
   opening: Timer | undefined;
   #usedAtMs = 0;
 
@@ -158,7 +152,6 @@ export class Pool {
   readonly #context: Context;
   readonly #sessions: SessionStore;
   readonly #create: (profile: Profile, name: string) => PooledServer;
-  /** That of the sidecar. */
   readonly #clientInfoText: string;
   /** In the order of their start. A process counts until it has exited. */
   readonly #servers = new Set<PooledServer>();
@@ -170,13 +163,11 @@ export class Pool {
   #hasBeenModern = false;
   /** When the verdict `legacy` ends, and the server is asked again. */
   #askAgainAtMs = Number.POSITIVE_INFINITY;
-  /** The questions of servers that have ended. */
   #unattributed = 0;
   /** When a server asked a client first: RFC 3339 in UTC. */
   asksSince: string | null = null;
   #isStopping = false;
 
-  /** @param create returns a server that is not started yet. */
   constructor(context: Context, sessions: SessionStore, create: (profile: Profile, name: string) => PooledServer, clientInfo: ClientInfo) {
     [this.#context, this.#sessions, this.#create] = [context, sessions, create];
     this.#clientInfoText = JSON.stringify(clientInfo);
@@ -246,7 +237,6 @@ export class Pool {
       if (place !== undefined) this.#evict(place, "room for a new client");
       const terms = this.#termsOf(initialize, streams);
       const own = terms && initializeOf({ protocolVersion: terms.revision, ...terms, clientInfoText: this.#clientInfoText });
-      // The server gets it again at each start.
       const kept = memory.hold("requests", textMemoryBytes((own ?? initialize).text));
       const server = this.#start({ kind: "private", holder, initialize: own ?? initialize, streams, ...(own && { terms }) });
       server.kept = kept;
@@ -254,7 +244,6 @@ export class Pool {
     };
   }
 
-  /** Returns the private server that this client may share. */
   findShared(initialize: RequestMessage, streams: Pick<SessionStreams, "canResume" | "memory">): PooledServer | undefined {
     const terms = this.isPrivate(initialize) ? this.#termsOf(initialize, streams) : undefined;
     return this.#of("private").find(({ lane, lease, profile, state }) => {
@@ -368,7 +357,6 @@ export class Pool {
     setImmediate(() => server.lane.calls.releaseWaiting());
   }
 
-  /** The first session has had its time. */
   #open(server: PooledServer): void {
     server.lease = "open";
     server.lane.calls.releaseWaiting();
@@ -441,7 +429,6 @@ export class Pool {
     return server;
   }
 
-  /** The most recently used one first. */
   #asking(holder: MemoryHolder | undefined, offered: AskKinds | undefined): PooledServer[] {
     return this.#of("asking")
       .filter(({ profile, state }) => profile.holder === holder && profile.offered === offered && state !== "stopping")
@@ -496,7 +483,6 @@ export class Pool {
     return server;
   }
 
-  /** Never rejects. */
   async #run(server: PooledServer, observer?: UpstreamObserver): Promise<void> {
     const { kind } = server.profile;
     const { log } = server.lane.context;
@@ -514,7 +500,6 @@ export class Pool {
     else void this.#end(server);
   }
 
-  /** Starts those that wait, while there are places. */
   #startWaiting(): void {
     let count = [...this.#servers].filter(({ profile, state }) => profile.holder !== undefined && state !== "waiting").length;
     for (const server of this.#servers) {
@@ -567,7 +552,6 @@ export class Pool {
     this.#startWaiting();
   }
 
-  /** It shows the era of the server. */
   #probe(): PooledServer {
     const { config, log, nowMs } = this.#context;
     let isReady = false;

@@ -122,7 +122,6 @@ export class SessionOpener {
     });
   }
 
-  /** Returns the session of a valid id that is not open here. */
   recognize(id: string, owner: Principal | undefined): KnownSession | undefined {
     const claims = this.#ids.open(id, owner);
     const initialize = claims && initializeOf(claims);
@@ -130,7 +129,6 @@ export class SessionOpener {
     return { id, owner, protocolVersion: claims.protocolVersion, initialize };
   }
 
-  /** Whether it is open here or not. */
   end({ id, owner }: Session | KnownSession): void {
     const session = this.#sessions.get(id, owner);
     if (session === undefined) this.#ids.end(id, owner);
@@ -195,7 +193,6 @@ export class SessionOpener {
     return session;
   }
 
-  /** The private server of a client has refused its `initialize`. */
   #fail(reply: Reply, refused: ResponseMessage): void {
     const { config, log } = this.#context;
     // The shared process is of another revision than the processes that start now. It will be like them when it has restarted.
@@ -226,7 +223,6 @@ export class SessionOpener {
     return acquire();
   }
 
-  /** @returns the error if there is no room for it. */
   #open(server: PooledServer, streams: SessionStreams, known: KnownSession): Session | SidecarError {
     const { id, owner, protocolVersion, initialize } = known;
     const { defects, nowMs, records } = this.#context;

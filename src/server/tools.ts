@@ -34,7 +34,6 @@ export function namesOf(tools: readonly JsonObject[], holds: (tool: JsonObject) 
 export const MAX_TOOLS = 10_000;
 /** The discovery client of a pod reads lists of at most 4 MiB. */
 export const MAX_PAGE_BYTES = 8 * 1024 * 1024;
-/** A server may return pages without end. */
 const MAX_PAGES = 100;
 
 export interface ToolList {
@@ -85,9 +84,7 @@ function noList(problem: string): ToolList {
   return { tools: undefined, problem };
 }
 
-/** The tool policy of one lane. A lane without rules has none. */
 export interface LanePolicy {
-  /** Client requests must wait until the server's tools are known. */
   readonly needsTools: boolean;
   /** @param listAgain lists the tools again, because they have changed. @returns what changes the response, if anything does. */
   transformOf(method: string, listAgain: () => void): Transform | undefined;
@@ -110,7 +107,6 @@ const LISTINGS_PER_MINUTE = 60;
 /** A listing begins again if its tools have changed meanwhile. After these, it is used even if it is outdated. */
 const MAX_RESTARTS = 3;
 
-/** Consecutive answers without the changed tools. */
 const MAX_FAILURES = 3;
 
 /** Tools with longer names are not kept. In UTF-16 units. */
@@ -121,7 +117,6 @@ const MAX_NAME_LENGTH = 1000;
  * them is restarted; one that does not answer in time is asked again: `HangWatch` decides if it is alive.
  */
 export class ServerTools {
-  /** Counts generations, and changes of their tools. */
   version = 0;
   readonly #context: Context;
   readonly #calls: Calls;
@@ -190,7 +185,6 @@ export class ServerTools {
     if (!this.#isOpen && this.#handshake !== undefined) this.#open();
   }
 
-  /** The server has changed its tools, or may have. */
   onChanged(): void {
     this.version++;
     if (!this.#isOpen) return;
@@ -248,7 +242,6 @@ export class ServerTools {
         this.#context.log.warn({ method: "tools/list", count: tools.length, reason: problem }, "tools/list is not complete");
       onListed(value);
     };
-    // The first page needs no result.
     onResult("");
   }
 
