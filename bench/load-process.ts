@@ -6,7 +6,7 @@ import { performance } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Headers } from "../test/support/http-client.ts";
 import { McpClient } from "../test/support/mcp-client.ts";
-import { headBytes } from "../test/support/mcp-request-bytes.ts";
+import { headBytes } from "../test/support/raw-connection.ts";
 import { ModernClient } from "../test/support/modern-client.ts";
 import { HttpConnection, type HttpResponse, type Outcome } from "./http-connection.ts";
 import { memoryBytes, treeCpuMs } from "./proc.ts";
@@ -22,7 +22,6 @@ export interface Calls {
   readonly title: string;
   readonly connections: number;
   readonly resultBytes: number;
-  /** True for calls without a session (MCP 2026-07-28). */
   readonly isStateless?: boolean;
 }
 

@@ -3,11 +3,11 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, createReadStream, mkdtempSync, openSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
+import { freePort } from "../test/support/open-sockets.ts";
 import { send } from "../test/support/http-client.ts";
 import { memoryBytes } from "./proc.ts";
 
@@ -77,7 +77,7 @@ export class ProgramProcess {
 
   /** Starts a program. Resolves when it is ready. @param logFile gets its output; by default, another process reads and discards it. */
   static async start(program: Program, logFile?: string): Promise<ProgramProcess> {
-    const port = await findFreePort();
+    const port = await freePort();
     const logFd = logFile === undefined ? openLogDrain() : openSync(logFile, "a");
     const startedAtMs = performance.now();
     const child = spawn(process.execPath, program.nodeArgs(port), {
@@ -142,16 +142,6 @@ export class ProgramProcess {
     }
     this.readyMs = performance.now() - startedAtMs;
   }
-}
-
-export async function findFreePort(): Promise<number> {
-  const probe = createServer().listen(0, "127.0.0.1");
-  await once(probe, "listening");
-  const address = probe.address();
-  probe.close();
-  await once(probe, "close");
-  if (address === null || typeof address === "string") throw new Error("no free port");
-  return address.port;
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { ProgramProcess } from "../bench/program.ts";
-import { readStatus, type Status } from "../test/support/status.ts";
+import { type Status, readStatus } from "../test/support/status.ts";
 import type { Ledger } from "./ledger.ts";
 
 const CLIENT_MEMORY = ["bodies", "requests", "replay", "unread", "subscriptions"];

@@ -2,7 +2,7 @@
 
 import { parseArgs } from "node:util";
 import { endWithSignals, positive, someSeed } from "../bench/command.ts";
-import { findFreePort } from "../bench/program.ts";
+import { freePort } from "../test/support/open-sockets.ts";
 import { failures, formatExamples, formatReport, growth, runChaos } from "./chaos-run.ts";
 import { SERVER_ERAS } from "./contract.ts";
 import { ALL_FAULT_KINDS, type FaultKind, faultsOf } from "./faults.ts";
@@ -37,7 +37,7 @@ const result = await runChaos({
   kinds,
   era,
   logFile: values.log,
-  ...(isSoak ? { gapMs: SOAK_GAP_MS, inspectorPort: await findFreePort() } : {}),
+  ...(isSoak ? { gapMs: SOAK_GAP_MS, inspectorPort: await freePort() } : {}),
 });
 process.stderr.write(formatExamples(result));
 const command = isSoak ? "soak" : "chaos";

@@ -8,10 +8,9 @@ import { increment } from "../chaos/ledger.ts";
 import type { EventStream } from "../test/support/event-stream.ts";
 import { type Headers, type HttpReply, send, startRequest } from "../test/support/http-client.ts";
 import { initializeRequest, McpClient } from "../test/support/mcp-client.ts";
-import { headBytes } from "../test/support/mcp-request-bytes.ts";
+import { RawConnection, headBytes } from "../test/support/raw-connection.ts";
 import { ModernClient } from "../test/support/modern-client.ts";
-import { RawConnection } from "../test/support/raw-connection.ts";
-import { readStatus, type Status } from "../test/support/status.ts";
+import { type Status, readStatus } from "../test/support/status.ts";
 import { BYSTANDER_MARK, FORBIDDEN_MARK } from "./contract.ts";
 
 export interface SendOptions {

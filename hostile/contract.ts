@@ -1,6 +1,5 @@
 // Constants that the attacks, the observer and the MCP server share.
 
-/** The sidecar's default limit for request bodies, which attacks reach. */
 export const MAX_BODY_BYTES = 4 * 1024 * 1024;
 /** A little below MAX_LINE_BYTES. */
 export const LONG_LINE_BYTES = 60 * 1024 * 1024;

@@ -1,5 +1,5 @@
 // Runs the HTTP, process and interop tests on the versions of Node that `engines` allows besides the one of development:
-// `npm run test:nodes`. A number chooses a version, a path chooses test files: `npm run test:nodes -- 22 test/http/crash.test.ts`.
+// `npm run test:nodes`. A number chooses a version, a path chooses test files: `npm run test:nodes -- 22 test/http/drain.test.ts`.
 // `--brief`, as in `npm run test:all`, chooses a few files that use each part of Node that the sidecar depends on.
 import { execFileSync, spawnSync } from "node:child_process";
 import { delimiter, dirname } from "node:path";

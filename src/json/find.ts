@@ -1,6 +1,6 @@
 import { Code, decodeString, isOtherCase, skipWhitespace, type Span, walk } from "./text.ts";
 
-export interface Members {
+interface Members {
   /** In the order of the names. The last one of repeated members counts. */
   readonly spans: readonly (Span | undefined)[];
   /** The first name that occurs twice, or that some parsers take for one of the names (see `isOtherCase`). */

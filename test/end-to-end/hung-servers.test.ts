@@ -1,12 +1,9 @@
 import { describe, expect } from "vitest";
-import { crash } from "../support/crash.ts";
+import { QUICK_RESTART, crash, readWhere, timeoutFlags } from "../support/fixture-server.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { readWhere, timeoutFlags } from "../support/in-flight.ts";
-import { readReadiness } from "../support/readiness.ts";
+import { readReadiness } from "../support/status.ts";
 import { groupMembers, isAlive, Sidecar } from "../support/sidecar.ts";
 import { proves } from "./proves.ts";
-
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 
 describe("a server that does not respond", async () => {
   const limits = ["--hung-timeouts", "1", ...timeoutFlags(1500)];
@@ -25,6 +22,8 @@ describe("a server that does not respond", async () => {
     process.kill(childPid, "SIGSTOP");
     expect((await client.callTool("hang")).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
     const call = await client.callTool("echo");
+    // Only SIGKILL ends a stopped process, and it has not been sent yet.
+    expect(isAlive(childPid)).toBe(true);
     expect(call.error?.data).toMatchObject({ code: "UPSTREAM_EXITED", sent: true });
     expect(call.error?.message).toContain("(hung: no output while ");
     expect(await sidecar.waitForLog("mcp server exited")).toMatchObject({ kind: "hung", childPid });

@@ -1,7 +1,7 @@
 import { describe, expect } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { answerOf, HeldCall, progressOf } from "../support/held-call.ts";
-import { readSeen, readWhere, waitForHanging, waitForSeen } from "../support/in-flight.ts";
+import { readSeen, readWhere, waitForHanging, waitForSeen } from "../support/fixture-server.ts";
 import { type JsonRpcMessage, resultText } from "../support/json-rpc.ts";
 import { ASKABLE, McpClient } from "../support/mcp-client.ts";
 import { ACCEPTED, answering, answersOf, elicitation, FORM_ELICITATION, SAMPLED } from "../support/questions.ts";
@@ -56,6 +56,8 @@ describe("messages between clients and a server of sessions", async () => {
   proves("a request that takes too long is cancelled", async () => {
     const { status, error } = await client.callTool("wait_for_file", { path: "/never" });
     expect([status, error?.code]).toEqual([200, -32001]);
+    expect(error?.message).toContain("within 0.1 s (CLAW_MCP_STDIO_TOOL_TIMEOUTS_MS).");
+    expect(await sidecar.waitForLog("request given up")).toMatchObject({ tool: "wait_for_file", setting: "TOOL_TIMEOUTS_MS" });
     expect(error?.data).toMatchObject({ code: "REQUEST_TIMEOUT", sent: true, retrySafe: false, timeoutMs: 100 });
     while (!(await readSeen(client)).at(-2)?.startsWith("notifications/cancelled"));
     expect(await client.toolText("echo", { text: "goes on" })).toBe("goes on");

@@ -2,14 +2,14 @@ import { readFile } from "node:fs/promises";
 import { describe, expect } from "vitest";
 import { runDiscover } from "../support/discover.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
+import { TempDir } from "../support/temp-dir.ts";
 import type { HttpReply } from "../support/http-client.ts";
-import { readSeen } from "../support/in-flight.ts";
+import { readSeen } from "../support/fixture-server.ts";
 import { resultText } from "../support/json-rpc.ts";
 import { listedTool, ListedTools, WITNESSES } from "../support/listed-tools.ts";
 import type { McpClient } from "../support/mcp-client.ts";
 import { FIXTURE, Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
-import { TempDir } from "../support/temp-dir.ts";
 import { proves } from "./proves.ts";
 
 /** As long as the hidden tool's name, so that responses have the same length. */

@@ -1,17 +1,14 @@
 import { describe, expect } from "vitest";
 import { ChosenServer } from "../support/chosen-server.ts";
-import { crash, crashServerOf } from "../support/crash.ts";
+import { Gate, crash, crashServerOf, readWhere, waitForHanging } from "../support/fixture-server.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorData } from "../support/error-reply.ts";
-import { Gate } from "../support/gate.ts";
-import { readWhere, waitForHanging } from "../support/in-flight.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
 import type { JsonRpcMessage } from "../support/json-rpc.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { initializeRequest, McpClient } from "../support/mcp-client.ts";
-import { readReadiness } from "../support/readiness.ts";
+import { readReadiness, readStatus } from "../support/status.ts";
 import { runMain, Sidecar } from "../support/sidecar.ts";
-import { readStatus } from "../support/status.ts";
 import { proves } from "./proves.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20", "--crash-loop-exits", "1000"];

@@ -2,10 +2,10 @@ import { spawn } from "node:child_process";
 import { chmod, writeFile } from "node:fs/promises";
 import { describe, expect } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { freePort } from "../support/pod.ts";
+import { TempDir } from "../support/temp-dir.ts";
+import { freePort } from "../support/open-sockets.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { EXAMPLE, FIXTURE, MAIN, runMain, Sidecar } from "../support/sidecar.ts";
-import { TempDir } from "../support/temp-dir.ts";
 import { TerminalRun } from "../support/terminal.ts";
 import { proves } from "./proves.ts";
 

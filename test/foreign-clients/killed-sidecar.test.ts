@@ -1,9 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { CuttingProxy } from "../support/cutting-proxy.ts";
 import { OwnedResources } from "../support/owned-resources.ts";
-import { RestartableSidecar } from "../support/restartable-sidecar.ts";
-import { receivedInitializes } from "../support/server-record.ts";
-import { KEYED } from "../support/session-keys.ts";
+import { KEYED, RestartableSidecar, receivedInitializes } from "../support/restartable-sidecar.ts";
 import type { LogLine } from "../support/sidecar.ts";
 import type { ConnectOptions, ForeignClient, ForeignLibrary } from "./foreign-client.ts";
 import { LIBRARIES } from "./libraries.ts";

@@ -1,11 +1,9 @@
 import { CallToolResultSchema } from "@modelcontextprotocol/sdk/types.js";
 import { describe, expect, it } from "vitest";
-import { crashProcess } from "../support/crash.ts";
+import { crashProcess, readWhere } from "../support/fixture-server.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { readWhere } from "../support/in-flight.ts";
 import type { JsonRpcMessage } from "../support/json-rpc.ts";
-import type { LaneClient } from "../support/lane-client.ts";
-import { LANE_CLIENTS } from "../support/lanes.ts";
+import { LANE_CLIENTS, type LaneClient } from "../support/lane-client.ts";
 import { type ListedTool, ListedTools, WITNESSES } from "../support/listed-tools.ts";
 import type { McpClient } from "../support/mcp-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
@@ -39,7 +37,6 @@ function refusalOf({ result }: JsonRpcMessage): string | undefined {
   return isError === true && content[0]?.type === "text" ? content[0].text : undefined;
 }
 
-/** Returns the arguments of each call of this tool that the client's server has received. */
 async function receivedArgs(client: McpClient, name: string): Promise<unknown[]> {
   const lines = JSON.parse(await client.toolText("lines")) as string[];
   const messages = lines.map((line) => JSON.parse(line) as { readonly params?: { readonly name?: unknown; readonly arguments?: unknown } });

@@ -1,8 +1,7 @@
-import { describe, expect, it } from "vitest";
-import { crash } from "../support/crash.ts";
+import { expect, it } from "vitest";
+import { crash, readSeen, waitForHanging } from "../support/fixture-server.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { answerOf, progressOf, say } from "../support/held-call.ts";
-import { readSeen, waitForHanging } from "../support/in-flight.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { readStatus } from "../support/status.ts";
 
@@ -21,123 +20,116 @@ function notification(method: string): object {
   return { jsonrpc: "2.0", method };
 }
 
-describe("a batch", async () => {
-  const sidecar = disposeAfterAll(await HttpBench.start());
-  const client = await sidecar.client({ protocolVersion: "2025-03-26" });
-  const control = await sidecar.client();
+const sidecar = disposeAfterAll(await HttpBench.start());
+const client = await sidecar.client({ protocolVersion: "2025-03-26" });
+const control = await sidecar.client();
 
-  it.each(["2025-03-26", "2024-11-05", "2024-10-07"])("a batch of requests gets one array of their responses (%s)", async (version) => {
-    const own = await sidecar.client({ protocolVersion: version });
-    const reply = await own.post([echo(1, "one"), echo("two", "two"), { jsonrpc: "2.0", id: 3, method: "ping" }]);
-    expect([reply.status, reply.headers["content-type"]]).toEqual([200, "application/json"]);
-    const responses = JSON.parse(reply.body) as unknown[];
-    expect(responses).toHaveLength(3);
-    expect(responses).toEqual(expect.arrayContaining([answerOf("one", 1), answerOf("two", "two"), { jsonrpc: "2.0", id: 3, result: {} }]));
-  });
+it.each(["2025-03-26", "2024-11-05", "2024-10-07"])("a batch of requests gets one array of their responses (%s)", async (version) => {
+  const own = await sidecar.client({ protocolVersion: version });
+  const reply = await own.post([echo(1, "one"), echo("two", "two"), { jsonrpc: "2.0", id: 3, method: "ping" }]);
+  expect([reply.status, reply.headers["content-type"]]).toEqual([200, "application/json"]);
+  const responses = JSON.parse(reply.body) as unknown[];
+  expect(responses).toHaveLength(3);
+  expect(responses).toEqual(expect.arrayContaining([answerOf("one", 1), answerOf("two", "two"), { jsonrpc: "2.0", id: 3, result: {} }]));
+});
 
-  it("each message of a batch reaches the server unchanged", async () => {
-    const first = `{"jsonrpc":"2.0" ,"id":"a","method":"tools/call","params":{"name":"received","arguments":{"n":9007199254740993,"s":"],[{\\"\\u00e9"}}}`;
-    const second = `{ "params":{"name":"received","arguments":{"x":1.0}},"method":"tools/call","id":"b","jsonrpc":"2.0" }`;
-    const reply = await client.post(` [\n${first}\t,\r\n ${second}\n]\n`);
-    const responses = JSON.parse(reply.body) as { id: string; result: { content: [{ text: string }] } }[];
-    const received = new Map(responses.map(({ id, result }) => [id, result.content[0].text]));
-    for (const [id, sent] of [
-      ["a", first],
-      ["b", second],
-    ] as const) {
-      const line = received.get(id) ?? "";
-      expect(line).toBe(sent.replace(`"id":"${id}"`, `"id":${(JSON.parse(line) as { id: number }).id}`));
-    }
-  });
+it("each message of a batch reaches the server unchanged", async () => {
+  const first = `{"jsonrpc":"2.0" ,"id":"a","method":"tools/call","params":{"name":"received","arguments":{"n":9007199254740993,"s":"],[{\\"\\u00e9"}}}`;
+  const second = `{ "params":{"name":"received","arguments":{"x":1.0}},"method":"tools/call","id":"b","jsonrpc":"2.0" }`;
+  const reply = await client.post(` [\n${first}\t,\r\n ${second}\n]\n`);
+  const responses = JSON.parse(reply.body) as { id: string; result: { content: [{ text: string }] } }[];
+  const received = new Map(responses.map(({ id, result }) => [id, result.content[0].text]));
+  for (const [id, sent] of [
+    ["a", first],
+    ["b", second],
+  ] as const) {
+    const line = received.get(id) ?? "";
+    expect(line).toBe(sent.replace(`"id":"${id}"`, `"id":${(JSON.parse(line) as { id: number }).id}`));
+  }
+});
 
-  it("requests of a batch with equal ids each get their own response", async () => {
-    const reply = await client.post(Array.from({ length: 50 }, (_, index) => echo(1, `text ${index}`)));
-    const responses = JSON.parse(reply.body) as unknown[];
-    expect(responses).toHaveLength(50);
-    expect(responses).toEqual(expect.arrayContaining(Array.from({ length: 50 }, (_, index) => answerOf(`text ${index}`, 1))));
-  });
+it("requests of a batch with equal ids each get their own response", async () => {
+  const reply = await client.post(Array.from({ length: 50 }, (_, index) => echo(1, `text ${index}`)));
+  const responses = JSON.parse(reply.body) as unknown[];
+  expect(responses).toHaveLength(50);
+  expect(responses).toEqual(expect.arrayContaining(Array.from({ length: 50 }, (_, index) => answerOf(`text ${index}`, 1))));
+});
 
-  it("progress turns the response to a batch into a stream, one event per response", async () => {
-    const batch = [tool(1, "progress", { steps: 2 }, "mine"), echo(2, "two"), tool(3, "progress", { steps: 1 }, 7)];
-    using stream = await client.postForStream(batch);
-    expect([stream.status, stream.headers["content-type"]]).toEqual([200, "text/event-stream"]);
-    const messages = await stream.rest();
-    expect(messages).toHaveLength(6);
-    const expected = [progressOf(1), progressOf(2), answerOf("done", 1), answerOf("two", 2), progressOf(1, 7), answerOf("done", 3)];
-    expect(messages).toEqual(expect.arrayContaining(expected));
-    expect(messages.findIndex((each) => JSON.stringify(each) === JSON.stringify(answerOf("done", 1)))).toBeGreaterThan(1);
-  });
+it("progress turns the response to a batch into a stream, one event per response", async () => {
+  const batch = [tool(1, "progress", { steps: 2 }, "mine"), echo(2, "two"), tool(3, "progress", { steps: 1 }, 7)];
+  using stream = await client.postForStream(batch);
+  expect([stream.status, stream.headers["content-type"]]).toEqual([200, "text/event-stream"]);
+  const messages = await stream.rest();
+  expect(messages).toHaveLength(6);
+  const expected = [progressOf(1), progressOf(2), answerOf("done", 1), answerOf("two", 2), progressOf(1, 7), answerOf("done", 3)];
+  expect(messages).toEqual(expect.arrayContaining(expected));
+  expect(messages.findIndex((each) => JSON.stringify(each) === JSON.stringify(answerOf("done", 1)))).toBeGreaterThan(1);
+});
 
-  it("responses that arrive before the stream begins are sent on it once", async () => {
-    const hanging = await waitForHanging(control, 0);
-    const opening = client.postForStream([echo(1, "first"), tool(2, "hang", {}, "mine")]);
-    const wireId = (await waitForHanging(control, hanging.length + 1)).at(-1);
-    await say(
-      control,
-      JSON.stringify({ jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: wireId, progress: 1 } }),
-    );
-    using stream = await opening;
-    await say(control, JSON.stringify({ jsonrpc: "2.0", id: wireId, result: { content: [{ type: "text", text: "done" }] } }));
-    const messages = await stream.rest();
-    expect(messages).toHaveLength(3);
-    expect(messages).toEqual(expect.arrayContaining([answerOf("first", 1), progressOf(1), answerOf("done", 2)]));
-  });
+it("responses that arrive before the stream begins are sent on it once", async () => {
+  const hanging = await waitForHanging(control, 0);
+  const opening = client.postForStream([echo(1, "first"), tool(2, "hang", {}, "mine")]);
+  const wireId = (await waitForHanging(control, hanging.length + 1)).at(-1);
+  await say(control, JSON.stringify({ jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: wireId, progress: 1 } }));
+  using stream = await opening;
+  await say(control, JSON.stringify({ jsonrpc: "2.0", id: wireId, result: { content: [{ type: "text", text: "done" }] } }));
+  const messages = await stream.rest();
+  expect(messages).toHaveLength(3);
+  expect(messages).toEqual(expect.arrayContaining([answerOf("first", 1), progressOf(1), answerOf("done", 2)]));
+});
 
-  it("a client that reconnects with an event id gets the remaining responses", async () => {
-    const hanging = await waitForHanging(control, 0);
-    const first = await client.postForStream([tool(1, "progress", { steps: 1 }, "mine"), tool(2, "hang"), tool(3, "hang")]);
-    expect(await first.messages(2)).toEqual([progressOf(1), answerOf("done", 1)]);
-    first.close();
-    for (const wireId of (await waitForHanging(control, hanging.length + 2)).slice(hanging.length)) {
-      await say(control, JSON.stringify({ jsonrpc: "2.0", id: wireId, result: { content: [{ type: "text", text: "late" }] } }));
-    }
-    using second = await client.openStream({ lastEventId: first.lastEventId });
-    expect(await second.rest()).toEqual([answerOf("late", 2), answerOf("late", 3)]);
-  });
+it("a client that reconnects with an event id gets the remaining responses", async () => {
+  const hanging = await waitForHanging(control, 0);
+  const first = await client.postForStream([tool(1, "progress", { steps: 1 }, "mine"), tool(2, "hang"), tool(3, "hang")]);
+  expect(await first.messages(2)).toEqual([progressOf(1), answerOf("done", 1)]);
+  first.close();
+  for (const wireId of (await waitForHanging(control, hanging.length + 2)).slice(hanging.length)) {
+    await say(control, JSON.stringify({ jsonrpc: "2.0", id: wireId, result: { content: [{ type: "text", text: "late" }] } }));
+  }
+  using second = await client.openStream({ lastEventId: first.lastEventId });
+  expect(await second.rest()).toEqual([answerOf("late", 2), answerOf("late", 3)]);
+});
 
-  it("a client that does not accept streams gets one array despite progress", async () => {
-    const reply = await client.post([tool(1, "progress", { steps: 2 }, "mine"), echo(2, "two")], JSON_ONLY);
-    expect(reply.headers["content-type"]).toBe("application/json");
-    const responses = JSON.parse(reply.body) as unknown[];
-    expect(responses).toHaveLength(2);
-    expect(responses).toEqual(expect.arrayContaining([answerOf("done", 1), answerOf("two", 2)]));
-  });
+it("a client that does not accept streams gets one array despite progress", async () => {
+  const reply = await client.post([tool(1, "progress", { steps: 2 }, "mine"), echo(2, "two")], JSON_ONLY);
+  expect(reply.headers["content-type"]).toBe("application/json");
+  const responses = JSON.parse(reply.body) as unknown[];
+  expect(responses).toHaveLength(2);
+  expect(responses).toEqual(expect.arrayContaining([answerOf("done", 1), answerOf("two", 2)]));
+});
 
-  it("a batch without requests gets 202, and its notifications arrive in order", async () => {
-    const batch = [notification("notifications/x-1"), { jsonrpc: "2.0", id: 1, result: {} }, notification("notifications/x-2")];
-    expect(await client.post(batch)).toMatchObject({ status: 202, body: "" });
-    expect((await readSeen(control)).filter((method) => method.startsWith("notifications/x-"))).toEqual([
-      "notifications/x-1",
-      "notifications/x-2",
-    ]);
-  });
+it("a batch without requests gets 202, and its notifications arrive in order", async () => {
+  const batch = [notification("notifications/x-1"), { jsonrpc: "2.0", id: 1, result: {} }, notification("notifications/x-2")];
+  expect(await client.post(batch)).toMatchObject({ status: 202, body: "" });
+  expect((await readSeen(control)).filter((method) => method.startsWith("notifications/x-"))).toEqual([
+    "notifications/x-1",
+    "notifications/x-2",
+  ]);
+});
 
-  it("cancelled requests of a batch get no response, and 202 if all are cancelled", async () => {
-    const before = await waitForHanging(control, 0);
-    const posted = client.post([tool("cancelled", "hang"), echo(2, "two")]);
-    await waitForHanging(control, before.length + 1);
-    await client.notify("notifications/cancelled", { requestId: "cancelled" });
-    expect(JSON.parse((await posted).body)).toEqual([answerOf("two", 2)]);
-    const alone = client.post([tool("alone", "hang")]);
-    await waitForHanging(control, before.length + 2);
-    await client.post([{ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "alone" } }]);
-    expect(await alone).toMatchObject({ status: 202, body: "" });
-  });
+it("cancelled requests of a batch get no response, and 202 if all are cancelled", async () => {
+  const before = await waitForHanging(control, 0);
+  const posted = client.post([tool("cancelled", "hang"), echo(2, "two")]);
+  await waitForHanging(control, before.length + 1);
+  await client.notify("notifications/cancelled", { requestId: "cancelled" });
+  expect(JSON.parse((await posted).body)).toEqual([answerOf("two", 2)]);
+  const alone = client.post([tool("alone", "hang")]);
+  await waitForHanging(control, before.length + 2);
+  await client.post([{ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "alone" } }]);
+  expect(await alone).toMatchObject({ status: 202, body: "" });
+});
 
-  it("the rest of a batch is rejected and counted after a notification is rejected", async () => {
-    const flags = ["--max-held-requests", "1", "--restart-backoff-ms", "60000", "--restart-max-ms", "60000", "--drain-timeout-ms", "1"];
-    await using full = await HttpBench.start({ flags });
-    const own = await full.client({ protocolVersion: "2025-03-26" });
-    await crash(full);
-    await full.waitForLog("mcp server will be restarted");
-    const held = own.callTool("echo", { text: "held" });
-    while ((await readStatus(full)).lanes.shared.waiting === 0);
-    const reply = await own.post([notification("notifications/anything"), echo(1, "one"), echo(2, "two")]);
-    expect(JSON.parse(reply.body)).toMatchObject(
-      [1, 2].map((id) => ({ id, error: { data: { code: "UPSTREAM_NOT_READY", sent: false } } })),
-    );
-    expect((await readStatus(full)).counters).toMatchObject({ requests: { refused: { UPSTREAM_NOT_READY: 2 } } });
-    full.kill("SIGTERM");
-    expect((await held).error?.data).toMatchObject({ code: "SHUTTING_DOWN", sent: false });
-  });
+it("the rest of a batch is rejected and counted after a notification is rejected", async () => {
+  const flags = ["--max-held-requests", "1", "--restart-backoff-ms", "60000", "--restart-max-ms", "60000", "--drain-timeout-ms", "1"];
+  await using full = await HttpBench.start({ flags });
+  const own = await full.client({ protocolVersion: "2025-03-26" });
+  await crash(full);
+  await full.waitForLog("mcp server will be restarted");
+  const held = own.callTool("echo", { text: "held" });
+  while ((await readStatus(full)).lanes.shared.waiting === 0);
+  const reply = await own.post([notification("notifications/anything"), echo(1, "one"), echo(2, "two")]);
+  expect(JSON.parse(reply.body)).toMatchObject([1, 2].map((id) => ({ id, error: { data: { code: "UPSTREAM_NOT_READY", sent: false } } })));
+  expect((await readStatus(full)).counters).toMatchObject({ requests: { refused: { UPSTREAM_NOT_READY: 2 } } });
+  full.kill("SIGTERM");
+  expect((await held).error?.data).toMatchObject({ code: "SHUTTING_DOWN", sent: false });
 });

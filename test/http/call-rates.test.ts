@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { readSeen } from "../support/in-flight.ts";
-import { LANE_CLIENTS } from "../support/lanes.ts";
+import { readSeen } from "../support/fixture-server.ts";
+import { LANE_CLIENTS } from "../support/lane-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { readStatus } from "../support/status.ts";
 

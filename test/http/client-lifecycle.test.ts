@@ -13,85 +13,83 @@ function initialize(protocolVersion: unknown): object {
   return { jsonrpc: "2.0", id: "first", method: "initialize", params };
 }
 
-describe("the client lifecycle", async () => {
-  const sidecar = disposeAfterAll(await HttpBench.start());
+const sidecar = disposeAfterAll(await HttpBench.start());
 
-  describe("initialize", () => {
-    it.each(KNOWN_VERSIONS)("revision %s is accepted", async (protocolVersion) => {
-      const reply = await new McpClient(sidecar.url).post(initialize(protocolVersion));
-      expect(readError(reply)).toStrictEqual({
-        status: 200,
-        contentType: "application/json",
-        body: { jsonrpc: "2.0", id: "first", result: { protocolVersion, ...SERVER_INFO } },
-      });
-    });
-
-    it.each(["2099-01-01", "1.0", "", "2025-11-25 ", 20251125, null])("the newest revision replaces %j", async (protocolVersion) => {
-      const reply = await new McpClient(sidecar.url).post(initialize(protocolVersion));
-      expect(JSON.parse(reply.body)).toEqual({ jsonrpc: "2.0", id: "first", result: { protocolVersion: "2025-11-25", ...SERVER_INFO } });
-    });
-
-    it("each client negotiates its own revision, independently of the server's", async () => {
-      await using old = await HttpBench.start({ mode: "old" });
-      for (const protocolVersion of ["2025-11-25", "2024-11-05"]) {
-        const reply = await new McpClient(old.url).post(initialize(protocolVersion));
-        expect(JSON.parse(reply.body)).toEqual({ jsonrpc: "2.0", id: "first", result: { protocolVersion, ...SERVER_INFO } });
-      }
-    });
-
-    it("an initialize request may have an MCP-Protocol-Version header", async () => {
-      const reply = await new McpClient(sidecar.url).post(initialize("2025-06-18"), { headers: { "MCP-Protocol-Version": "2025-06-18" } });
-      expect(reply.status).toBe(200);
+describe("initialize", () => {
+  it.each(KNOWN_VERSIONS)("revision %s is accepted", async (protocolVersion) => {
+    const reply = await new McpClient(sidecar.url).post(initialize(protocolVersion));
+    expect(readError(reply)).toStrictEqual({
+      status: 200,
+      contentType: "application/json",
+      body: { jsonrpc: "2.0", id: "first", result: { protocolVersion, ...SERVER_INFO } },
     });
   });
 
-  it("the server gets initialize once, for any number of clients", async () => {
-    const clients = await Promise.all([sidecar.client(), sidecar.client(), sidecar.client()]);
-    const [client] = clients;
-    await client.post(initialize("2025-11-25"));
-    await client.notify("notifications/initialized");
-    const seen = JSON.parse(await client.toolText("seen")) as string[];
-    expect(seen.slice(0, 2)).toEqual(["initialize", "notifications/initialized"]);
-    expect(seen.filter((method) => method === "initialize" || method === "notifications/initialized")).toHaveLength(2);
+  it.each(["2099-01-01", "1.0", "", "2025-11-25 ", 20251125, null])("the newest revision replaces %j", async (protocolVersion) => {
+    const reply = await new McpClient(sidecar.url).post(initialize(protocolVersion));
+    expect(JSON.parse(reply.body)).toEqual({ jsonrpc: "2.0", id: "first", result: { protocolVersion: "2025-11-25", ...SERVER_INFO } });
   });
 
-  it.each([
-    ["a result", { jsonrpc: "2.0", id: 1, result: {} }],
-    ["an error", { jsonrpc: "2.0", id: "x", error: { code: -1, message: "no" } }],
-    ["an error with a null id", { jsonrpc: "2.0", id: null, error: { code: -1, message: "no" } }],
-  ])("%s from a client gets 202 and is not forwarded", async (_what, response) => {
-    const client = await sidecar.client();
-    expect(await client.post(response)).toMatchObject({ status: 202, body: "" });
-    expect(JSON.parse(await client.toolText("answers"))).toEqual([]);
+  it("each client negotiates its own revision, independently of the server's", async () => {
+    await using old = await HttpBench.start({ mode: "old" });
+    for (const protocolVersion of ["2025-11-25", "2024-11-05"]) {
+      const reply = await new McpClient(old.url).post(initialize(protocolVersion));
+      expect(JSON.parse(reply.body)).toEqual({ jsonrpc: "2.0", id: "first", result: { protocolVersion, ...SERVER_INFO } });
+    }
   });
 
-  describe("MCP-Protocol-Version", () => {
-    let client: McpClient;
-    beforeAll(async () => {
-      client = await sidecar.client({ protocolVersion: "2025-06-18" });
-    });
+  it("an initialize request may have an MCP-Protocol-Version header", async () => {
+    const reply = await new McpClient(sidecar.url).post(initialize("2025-06-18"), { headers: { "MCP-Protocol-Version": "2025-06-18" } });
+    expect(reply.status).toBe(200);
+  });
+});
 
-    it("the header may be absent", async () => {
-      expect(await client.request("ping")).toMatchObject({ status: 200, result: {} });
-    });
+it("the server gets initialize once, for any number of clients", async () => {
+  const clients = await Promise.all([sidecar.client(), sidecar.client(), sidecar.client()]);
+  const [client] = clients;
+  await client.post(initialize("2025-11-25"));
+  await client.notify("notifications/initialized");
+  const seen = JSON.parse(await client.toolText("seen")) as string[];
+  expect(seen.slice(0, 2)).toEqual(["initialize", "notifications/initialized"]);
+  expect(seen.filter((method) => method === "initialize" || method === "notifications/initialized")).toHaveLength(2);
+});
 
-    it.each(KNOWN_VERSIONS)("the header may be %s, even if another revision was negotiated", async (version) => {
-      expect(await client.request("ping", {}, 2, { headers: { "MCP-Protocol-Version": version } })).toMatchObject({
-        status: 200,
-        result: {},
-      });
-    });
+it.each([
+  ["a result", { jsonrpc: "2.0", id: 1, result: {} }],
+  ["an error", { jsonrpc: "2.0", id: "x", error: { code: -1, message: "no" } }],
+  ["an error with a null id", { jsonrpc: "2.0", id: null, error: { code: -1, message: "no" } }],
+])("%s from a client gets 202 and is not forwarded", async (_what, response) => {
+  const client = await sidecar.client();
+  expect(await client.post(response)).toMatchObject({ status: 202, body: "" });
+  expect(JSON.parse(await client.toolText("answers"))).toEqual([]);
+});
 
-    it.each(["2026-01-01", "1.0", "DRAFT-2026", "constructor", "2025-06-18, 2025-11-25"])("%s is rejected with 400", async (version) => {
-      const headers = { "MCP-Protocol-Version": version };
-      const refusal = { data: { supported: KNOWN_VERSIONS } };
-      const request = await client.post({ jsonrpc: "2.0", id: 2, method: "ping" }, { headers });
-      expect(readError(request)).toStrictEqual(errorReply(400, -32000, "UNSUPPORTED_PROTOCOL_VERSION", { id: 2, ...refusal }));
-      const notification = await client.post({ jsonrpc: "2.0", method: "notifications/initialized" }, { headers });
-      expect(readError(notification)).toStrictEqual(errorReply(400, -32000, "UNSUPPORTED_PROTOCOL_VERSION", refusal));
-      const end = await send(client.url, { method: "DELETE", headers: { ...headers, "Mcp-Session-Id": client.sessionId } });
-      expect(readError(end)).toStrictEqual(errorReply(400, -32000, "UNSUPPORTED_PROTOCOL_VERSION", refusal));
-      expect(await client.request("ping")).toMatchObject({ status: 200 });
+describe("MCP-Protocol-Version", () => {
+  let client: McpClient;
+  beforeAll(async () => {
+    client = await sidecar.client({ protocolVersion: "2025-06-18" });
+  });
+
+  it("the header may be absent", async () => {
+    expect(await client.request("ping")).toMatchObject({ status: 200, result: {} });
+  });
+
+  it.each(KNOWN_VERSIONS)("the header may be %s, even if another revision was negotiated", async (version) => {
+    expect(await client.request("ping", {}, 2, { headers: { "MCP-Protocol-Version": version } })).toMatchObject({
+      status: 200,
+      result: {},
     });
+  });
+
+  it.each(["2026-01-01", "1.0", "DRAFT-2026", "constructor", "2025-06-18, 2025-11-25"])("%s is rejected with 400", async (version) => {
+    const headers = { "MCP-Protocol-Version": version };
+    const refusal = { data: { supported: KNOWN_VERSIONS } };
+    const request = await client.post({ jsonrpc: "2.0", id: 2, method: "ping" }, { headers });
+    expect(readError(request)).toStrictEqual(errorReply(400, -32000, "UNSUPPORTED_PROTOCOL_VERSION", { id: 2, ...refusal }));
+    const notification = await client.post({ jsonrpc: "2.0", method: "notifications/initialized" }, { headers });
+    expect(readError(notification)).toStrictEqual(errorReply(400, -32000, "UNSUPPORTED_PROTOCOL_VERSION", refusal));
+    const end = await send(client.url, { method: "DELETE", headers: { ...headers, "Mcp-Session-Id": client.sessionId } });
+    expect(readError(end)).toStrictEqual(errorReply(400, -32000, "UNSUPPORTED_PROTOCOL_VERSION", refusal));
+    expect(await client.request("ping")).toMatchObject({ status: 200 });
   });
 });

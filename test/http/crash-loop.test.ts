@@ -2,9 +2,9 @@ import { describe, expect, it } from "vitest";
 import { ChosenServer } from "../support/chosen-server.ts";
 import { errorData } from "../support/error-reply.ts";
 import type { HttpReply } from "../support/http-client.ts";
-import { LANES, useLane } from "../support/lanes.ts";
-import { initializeRequest, McpClient } from "../support/mcp-client.ts";
-import { readReadiness } from "../support/readiness.ts";
+import { LANES, useLane } from "../support/lane-client.ts";
+import { McpClient, initializeRequest } from "../support/mcp-client.ts";
+import { readReadiness } from "../support/status.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { signalServer } from "../support/in-process-server.ts";
 import type { LogLine } from "../support/running-sidecar.ts";
@@ -14,7 +14,6 @@ const FAILED = "mcp server failed: crash loop";
 const LONGEST_PAUSE_MS = 900;
 /** At the level `debug`, exits that are alike are logged too. */
 const CRASH_LOOP = `--crash-loop-exits 3 --restart-backoff-ms 20 --restart-max-ms ${LONGEST_PAUSE_MS} --log-level debug`.split(" ");
-/** No request times out in these tests. */
 const PATIENT = ["--hold-timeout-ms", "600000", "--request-timeout-ms", "600000"];
 
 function exitOf(generation: number): (line: LogLine) => boolean {
@@ -34,65 +33,94 @@ const REFUSED = {
   data: errorData("UPSTREAM_FAILED", { exitCode: 3, stderrTail: ["cannot open the database"], retryAfterSeconds: 1 }),
 };
 
-describe("a crash loop", () => {
-  it("an initialize request for a private server is rejected at once", async () => {
+it("an initialize request for a private server is rejected at once", async () => {
+  await using server = await ChosenServer.create();
+  await server.chooseExit(3);
+  await using sidecar = await HttpBench.start({ command: server.command, flags: [...CRASH_LOOP, ...PATIENT], untilReady: false });
+  expect(errorOf(await new McpClient(sidecar.url).post(initializeRequest({ roots: {} })))).toEqual(REFUSED);
+});
+
+describe.each(LANES)("a crash loop of a %s server", (kind) => {
+  it("held and new requests are rejected at once; the session survives until recovery", async () => {
     await using server = await ChosenServer.create();
+    // The first pauses are long enough for a request to arrive.
+    const flags = [...CRASH_LOOP.slice(0, 2), "--restart-backoff-ms", "300", "--restart-max-ms", "700", ...PATIENT];
+    await using sidecar = await HttpBench.start({ command: server.command, flags });
+    const { client, childPid, waitForLog, logLines } = await useLane(sidecar, kind);
     await server.chooseExit(3);
-    await using sidecar = await HttpBench.start({ command: server.command, flags: [...CRASH_LOOP, ...PATIENT], untilReady: false });
-    expect(errorOf(await new McpClient(sidecar.url).post(initializeRequest({ roots: {} })))).toEqual(REFUSED);
-  });
+    signalServer(childPid, "SIGKILL");
+    await waitForLog("mcp server exited");
+    const call = { jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "echo", arguments: { text: "held" } } };
+    const held = client.post(call);
+    expect(logLines(FAILED)).toEqual([]);
+    expect(errorOf(await held)).toEqual(REFUSED);
+    await waitForLog(FAILED);
+    expect(errorOf(await client.post(call))).toEqual(REFUSED);
 
-  describe.each(LANES)("a crash loop of a %s server", (kind) => {
-    it("held and new requests are rejected at once; the session survives until recovery", async () => {
-      await using server = await ChosenServer.create();
-      // The first pauses are long enough for a request to arrive.
-      const flags = [...CRASH_LOOP.slice(0, 2), "--restart-backoff-ms", "300", "--restart-max-ms", "700", ...PATIENT];
-      await using sidecar = await HttpBench.start({ command: server.command, flags });
-      const { client, childPid, waitForLog, logLines } = await useLane(sidecar, kind);
-      await server.chooseExit(3);
-      signalServer(childPid, "SIGKILL");
-      await waitForLog("mcp server exited");
-      const call = { jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "echo", arguments: { text: "held" } } };
-      const held = client.post(call);
-      expect(logLines(FAILED)).toEqual([]);
-      expect(errorOf(await held)).toEqual(REFUSED);
-      await waitForLog(FAILED);
-      expect(errorOf(await client.post(call))).toEqual(REFUSED);
-
-      await server.chooseMode("normal");
-      await waitForLog("mcp server has recovered");
-      expect(await client.toolText("echo", { text: "back" })).toBe("back");
-      expect((await readReadiness(sidecar)).state).toBe("ready");
-      expect(logLines(FAILED)).toHaveLength(1);
-    });
+    await server.chooseMode("normal");
+    await waitForLog("mcp server has recovered");
+    expect(await client.toolText("echo", { text: "back" })).toBe("back");
+    expect((await readReadiness(sidecar)).state).toBe("ready");
+    expect(logLines(FAILED)).toHaveLength(1);
   });
+});
 
-  it("a server that exits again after recovery returns to the failed state", async () => {
-    await using sidecar = await HttpBench.start({ mode: "crash-loop", flags: CRASH_LOOP, untilReady: false });
-    await sidecar.waitForLog(FAILED);
-    await sidecar.waitForLog("mcp server has recovered");
-    const { level } = await sidecar.waitForLog("mcp server exited", exitOf(5));
-    expect(level).toBe("info");
-    const { state } = await sidecar.waitForLog("mcp server will be restarted", (line) => line["restarts"] === 5);
-    expect(state).toBe("failed");
-    expect(sidecar.logLines.filter(({ msg }) => msg === FAILED)).toHaveLength(1);
-  });
+it("a server that exits again after recovery returns to the failed state", async () => {
+  await using sidecar = await HttpBench.start({ mode: "crash-loop", flags: CRASH_LOOP, untilReady: false });
+  await sidecar.waitForLog(FAILED);
+  await sidecar.waitForLog("mcp server has recovered");
+  const { level } = await sidecar.waitForLog("mcp server exited", exitOf(5));
+  expect(level).toBe("info");
+  const { state } = await sidecar.waitForLog("mcp server will be restarted", (line) => line["restarts"] === 5);
+  expect(state).toBe("failed");
+  expect(sidecar.logLines.filter(({ msg }) => msg === FAILED)).toHaveLength(1);
+});
 
-  it("the failed state persists while a generation starts, and requests are rejected", async () => {
-    await using server = await ChosenServer.create();
-    await server.chooseExit(3);
-    await using sidecar = await HttpBench.start({ command: server.command, flags: [...CRASH_LOOP, ...PATIENT], untilReady: false });
-    await sidecar.waitForLog(FAILED);
-    await server.chooseMode("silent");
-    for (;;) {
-      const before = await readReadiness(sidecar);
-      const refused = await new McpClient(sidecar.url).post(initializeRequest());
-      const after = await readReadiness(sidecar);
-      // A generation from before this choice may still be seen before its exit.
-      if (before.pid === null || before.pid !== after.pid) continue;
-      expect(errorOf(refused)).toEqual(REFUSED);
-      expect(before).toMatchObject({ httpStatus: 503, state: "failed", lastExit: { exitCode: 3 }, nextRetryAt: null });
-      break;
-    }
+it("the failed state persists while a generation starts, and requests are rejected", async () => {
+  await using server = await ChosenServer.create();
+  await server.chooseExit(3);
+  await using sidecar = await HttpBench.start({ command: server.command, flags: [...CRASH_LOOP, ...PATIENT], untilReady: false });
+  await sidecar.waitForLog(FAILED);
+  await server.chooseMode("silent");
+  for (;;) {
+    const before = await readReadiness(sidecar);
+    const refused = await new McpClient(sidecar.url).post(initializeRequest());
+    const after = await readReadiness(sidecar);
+    // A generation from before this choice may still be seen before its exit.
+    if (before.pid === null || before.pid !== after.pid) continue;
+    expect(errorOf(refused)).toEqual(REFUSED);
+    expect(before).toMatchObject({ httpStatus: 503, state: "failed", lastExit: { exitCode: 3 }, nextRetryAt: null });
+    break;
+  }
+});
+
+const QUICK = ["--restart-backoff-ms", "1", "--restart-max-ms", "20", "--crash-loop-exits", "3"];
+
+it("another last line is logged at once, and so is the recovery", async () => {
+  await using server = await ChosenServer.create();
+  await server.chooseExit(3);
+  await using sidecar = await HttpBench.start({ command: server.command, flags: QUICK, untilReady: false });
+  await sidecar.waitForLog("mcp server exited again", ({ count }) => count === 4);
+  await server.chooseExit(3, "the disk is full");
+  const { generation } = await sidecar.waitForLog("the disk is full");
+  expect(await sidecar.waitForLog("mcp server exited", (line) => line["generation"] === generation)).toMatchObject({
+    stderrTail: ["the disk is full"],
   });
+  await server.chooseMode("normal");
+  await sidecar.waitForLog("mcp server ready");
+  expect(sidecar.logLines.filter(({ msg }) => msg === "the disk is full")).toHaveLength(1);
+});
+
+it("a generation starts when its pause is over, not before", async () => {
+  // At the level `debug`, starts that fail alike are logged too.
+  const flags = ["--log-level", "debug", "--restart-backoff-ms", "20", "--restart-max-ms", "400", "--crash-loop-exits", "1000"];
+  await using sidecar = await HttpBench.start({ mode: "exit-at-initialize", flags, untilReady: false });
+  await sidecar.waitForLog("mcp server started", ({ generation }) => generation === 6);
+  const time = (line: { readonly [key: string]: unknown } | undefined): number => Date.parse(String(line?.["time"]));
+  const restarts = sidecar.logLines.filter((line) => line.msg === "mcp server will be restarted").slice(0, 5);
+  for (const [index, restart] of restarts.entries()) {
+    const started = sidecar.logLines.find((line) => line.msg === "mcp server started" && line["generation"] === index + 2);
+    // Timers may fire a millisecond early, and both times are rounded.
+    expect(time(started) - time(restart)).toBeGreaterThanOrEqual(Number(restart["pauseMs"]) - 2);
+  }
 });

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { waitForHanging } from "../support/in-flight.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
 /** An object that makes the engine misread later objects, for any reader: see test/support/poison.js. */
@@ -11,15 +10,6 @@ describe("escaped names", async () => {
   const victim = await sidecar.client();
   const attacker = await sidecar.client();
   await attacker.post(POISON);
-
-  it("a client cannot choose the id of its request at the server", async () => {
-    const call = victim.callTool("hang", {});
-    const [wireId = 0] = await waitForHanging(victim, 1);
-    const reply = await attacker.post(String.raw`{"jsonrpc":"2.0","method":"ping","params":{},"i\u0064":${wireId}}`);
-    expect([reply.status, JSON.parse(reply.body)]).toEqual([200, { jsonrpc: "2.0", id: wireId, result: {} }]);
-    await attacker.toolText("release");
-    expect((await call).result?.content?.[0]?.text).toBe(`released ${wireId}`);
-  });
 
   it.each([
     ["jsonrpc", String.raw`{"jsonrp\u0063":"2.0","id":5,"method":"ping","params":{}}`],

@@ -1,17 +1,11 @@
-import { describe, expect, it } from "vitest";
-import { crash } from "../support/crash.ts";
+import { expect, it } from "vitest";
+import { Gate, NO_RESTART, QUICK_RESTART, crash, readSeen } from "../support/fixture-server.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { Gate } from "../support/gate.ts";
 import type { HttpReply } from "../support/http-client.ts";
-import { readSeen } from "../support/in-flight.ts";
 import { McpClient } from "../support/mcp-client.ts";
-import { waitForGeneration } from "../support/readiness.ts";
+import { waitForGeneration } from "../support/status.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
-
-/** A pause longer than any test. */
-const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 
 function echo(id: number): object {
   return { jsonrpc: "2.0", id, method: "tools/call", params: { name: "echo", arguments: { text: `text ${id}` } } };
@@ -44,74 +38,72 @@ async function holdAll(posts: readonly (() => Promise<HttpReply>)[]): Promise<{ 
   return { refused, held };
 }
 
-describe("requests during a restart", () => {
-  it("the next generation answers held requests; those above MAX_HELD_REQUESTS are rejected at once", async () => {
-    await using gate = await Gate.create();
-    await using sidecar = await startGated(gate, ["--max-held-requests", "5"]);
-    const client = await sidecar.client();
-    await crashBehindGate(sidecar, gate);
-    const { refused, held } = await holdAll(Array.from({ length: 6 }, (_, index) => () => client.post(echo(index))));
-    expect(refused.headers["retry-after"]).toBe("1");
-    const { id } = JSON.parse(refused.body) as { id: number };
-    expect(readError(refused)).toEqual(
-      errorReply(503, -32000, "UPSTREAM_NOT_READY", { id, data: { sent: false, retrySafe: true, retryAfterSeconds: 1 } }),
-    );
-    expect(refused.body).toContain("is not ready: starting (last exit: ended by SIGKILL). The request was not sent; it is safe to retry.");
+it("the next generation answers held requests; those above MAX_HELD_REQUESTS are rejected at once", async () => {
+  await using gate = await Gate.create();
+  await using sidecar = await startGated(gate, ["--max-held-requests", "5"]);
+  const client = await sidecar.client();
+  await crashBehindGate(sidecar, gate);
+  const { refused, held } = await holdAll(Array.from({ length: 6 }, (_, index) => () => client.post(echo(index))));
+  expect(refused.headers["retry-after"]).toBe("1");
+  const { id } = JSON.parse(refused.body) as { id: number };
+  expect(readError(refused)).toEqual(
+    errorReply(503, -32000, "UPSTREAM_NOT_READY", { id, data: { sent: false, retrySafe: true, retryAfterSeconds: 1 } }),
+  );
+  expect(refused.body).toContain("is not ready: starting (last exit: ended by SIGKILL). The request was not sent; it is safe to retry.");
 
-    await gate.open();
-    const answers = (await held).map((reply) => JSON.parse(reply.body) as { id: number; result: { content: { text: string }[] } });
-    expect(answers).toHaveLength(5);
-    for (const answer of answers) expect(answer.result.content[0]?.text).toBe(`text ${answer.id}`);
-    const seen = await readSeen(client);
-    expect(seen.filter((method) => method === "tools/call")).toHaveLength(5 + 1);
-  });
+  await gate.open();
+  const answers = (await held).map((reply) => JSON.parse(reply.body) as { id: number; result: { content: { text: string }[] } });
+  expect(answers).toHaveLength(5);
+  for (const answer of answers) expect(answer.result.content[0]?.text).toBe(`text ${answer.id}`);
+  const seen = await readSeen(client);
+  expect(seen.filter((method) => method === "tools/call")).toHaveLength(5 + 1);
+});
 
-  it("an initialize request is held and answered from the next handshake", async () => {
-    await using gate = await Gate.create();
-    await using sidecar = await startGated(gate, ["--max-held-requests", "1"]);
-    await crashBehindGate(sidecar, gate);
-    const newcomer = new McpClient(sidecar.url);
-    const { refused, held } = await holdAll([() => newcomer.post(INITIALIZE), () => newcomer.post(INITIALIZE)]);
-    expect(readError(refused)).toEqual(
-      errorReply(503, -32000, "UPSTREAM_NOT_READY", { id: 1, data: { sent: false, retrySafe: true, retryAfterSeconds: 1 } }),
-    );
-    expect(refused.headers["mcp-session-id"]).toBeUndefined();
-    await gate.open();
-    const [reply] = await held;
-    expect(reply?.status).toBe(200);
-    newcomer.sessionId = String(reply?.headers["mcp-session-id"]);
-    expect(await newcomer.toolText("echo", { text: "in" })).toBe("in");
-  });
+it("an initialize request is held and answered from the next handshake", async () => {
+  await using gate = await Gate.create();
+  await using sidecar = await startGated(gate, ["--max-held-requests", "1"]);
+  await crashBehindGate(sidecar, gate);
+  const newcomer = new McpClient(sidecar.url);
+  const { refused, held } = await holdAll([() => newcomer.post(INITIALIZE), () => newcomer.post(INITIALIZE)]);
+  expect(readError(refused)).toEqual(
+    errorReply(503, -32000, "UPSTREAM_NOT_READY", { id: 1, data: { sent: false, retrySafe: true, retryAfterSeconds: 1 } }),
+  );
+  expect(refused.headers["mcp-session-id"]).toBeUndefined();
+  await gate.open();
+  const [reply] = await held;
+  expect(reply?.status).toBe(200);
+  newcomer.sessionId = String(reply?.headers["mcp-session-id"]);
+  expect(await newcomer.toolText("echo", { text: "in" })).toBe("in");
+});
 
-  it("notifications above a quarter of MAX_HELD_REQUESTS are rejected at once", async () => {
-    await using gate = await Gate.create();
-    await using sidecar = await startGated(gate, ["--max-held-requests", "8"]);
-    const client = await sidecar.client();
-    await crashBehindGate(sidecar, gate);
-    const notification = { jsonrpc: "2.0", method: "notifications/x-vendor" };
-    const replies = await Promise.all([client.post(notification), client.post(notification), client.post(notification)]);
-    expect(replies.filter((reply) => reply.status === 202)).toHaveLength(2);
-    const refused = replies.filter((reply) => reply.status !== 202);
-    expect(refused.map(readError)).toEqual([
-      errorReply(503, -32000, "UPSTREAM_NOT_READY", { data: { sent: false, retrySafe: true, retryAfterSeconds: 1 } }),
-    ]);
-    await gate.open();
-    await waitForGeneration(sidecar, 2);
-    expect((await readSeen(client)).filter((method) => method === "notifications/x-vendor")).toHaveLength(2);
-  });
+it("notifications above a quarter of MAX_HELD_REQUESTS are rejected at once", async () => {
+  await using gate = await Gate.create();
+  await using sidecar = await startGated(gate, ["--max-held-requests", "8"]);
+  const client = await sidecar.client();
+  await crashBehindGate(sidecar, gate);
+  const notification = { jsonrpc: "2.0", method: "notifications/x-vendor" };
+  const replies = await Promise.all([client.post(notification), client.post(notification), client.post(notification)]);
+  expect(replies.filter((reply) => reply.status === 202)).toHaveLength(2);
+  const refused = replies.filter((reply) => reply.status !== 202);
+  expect(refused.map(readError)).toEqual([
+    errorReply(503, -32000, "UPSTREAM_NOT_READY", { data: { sent: false, retrySafe: true, retryAfterSeconds: 1 } }),
+  ]);
+  await gate.open();
+  await waitForGeneration(sidecar, 2);
+  expect((await readSeen(client)).filter((method) => method === "notifications/x-vendor")).toHaveLength(2);
+});
 
-  it("a request held for HOLD_TIMEOUT_MS is rejected with the time until the restart", async () => {
-    await using sidecar = await HttpBench.start({ flags: [...NO_RESTART, "--hold-timeout-ms", "50"] });
-    const client = await sidecar.client();
-    await client.callTool("exit", { code: 3 });
-    await sidecar.waitForLog("mcp server will be restarted");
-    const reply = await client.post(echo(2));
-    const retryAfterSeconds = Number(reply.headers["retry-after"]);
-    expect(retryAfterSeconds).toBeGreaterThan(500);
-    expect(retryAfterSeconds).toBeLessThanOrEqual(600);
-    expect(readError(reply)).toEqual(
-      errorReply(503, -32000, "UPSTREAM_NOT_READY", { id: 2, data: { sent: false, retrySafe: true, retryAfterSeconds } }),
-    );
-    expect(reply.body).toContain("The MCP server is not ready: backing-off (last exit: exited with code 3).");
-  });
+it("a request held for HOLD_TIMEOUT_MS is rejected with the time until the restart", async () => {
+  await using sidecar = await HttpBench.start({ flags: [...NO_RESTART, "--hold-timeout-ms", "50"] });
+  const client = await sidecar.client();
+  await client.callTool("exit", { code: 3 });
+  await sidecar.waitForLog("mcp server will be restarted");
+  const reply = await client.post(echo(2));
+  const retryAfterSeconds = Number(reply.headers["retry-after"]);
+  expect(retryAfterSeconds).toBeGreaterThan(500);
+  expect(retryAfterSeconds).toBeLessThanOrEqual(600);
+  expect(readError(reply)).toEqual(
+    errorReply(503, -32000, "UPSTREAM_NOT_READY", { id: 2, data: { sent: false, retrySafe: true, retryAfterSeconds } }),
+  );
+  expect(reply.body).toContain("The MCP server is not ready: backing-off (last exit: exited with code 3).");
 });

@@ -1,39 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { errorData } from "../support/error-reply.ts";
-import { readWhere, timeoutFlags } from "../support/in-flight.ts";
-import { LANES, useLane } from "../support/lanes.ts";
-import { readReadiness } from "../support/readiness.ts";
+import { QUICK_RESTART, timeoutFlags } from "../support/fixture-server.ts";
+import { LANES, useLane } from "../support/lane-client.ts";
+import { readReadiness } from "../support/status.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { signalServer } from "../support/in-process-server.ts";
-import { isAlive } from "../support/sidecar.ts";
 
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 const REQUEST_TIMEOUT_MS = 3000;
-/** STOP_GRACES of `process/child.ts`: 1 s after the end of stdin, 2 s after SIGTERM; on a busy machine, several times as long. */
-const GRACES_MS = 5 * (1000 + 2000);
 
 describe.concurrent.each(LANES)("an unresponsive %s server", (kind) => {
-  it("a ping without an answer restarts the server, and calls in flight fail at once", async () => {
-    const limits = ["--request-timeout-ms", String(REQUEST_TIMEOUT_MS), "--tool-timeouts-ms", "hang=60000", "--hung-timeouts", "2"];
-    await using sidecar = await HttpBench.start({ flags: [...QUICK_RESTART, ...limits] });
-    const { client, childPid, waitForLog } = await useLane(sidecar, kind);
-    signalServer(childPid, "SIGSTOP");
-    for (let times = 0; times < 2; times++) expect((await client.callTool("echo")).error?.data?.["code"]).toBe("REQUEST_TIMEOUT");
-    const { error } = await client.callTool("hang");
-    // Only SIGKILL ends a stopped process, and it has not been sent yet.
-    expect(isAlive(childPid)).toBe(true);
-    const reason = "hung: no output while tools/call timed out, the last of 2 timeouts in a row, nor for 3 s after ping";
-    expect(error?.data).toEqual(errorData("UPSTREAM_EXITED", { sent: true, retrySafe: false }));
-    expect(error?.message).toContain(`(${reason})`);
-
-    const exited = await waitForLog("mcp server exited");
-    expect(exited).toMatchObject({ level: "warn", childPid, generation: 1, kind: "hung", reason });
-    const next = await waitForLog("mcp server started", (line) => line["generation"] === 2);
-    expect(isAlive(childPid)).toBe(false);
-    expect(Date.parse(String(next["time"])) - Date.parse(String(exited["time"]))).toBeLessThan(GRACES_MS);
-    expect((await readWhere(client)).pid).toBe(next["childPid"]);
-  });
-
   it("calls whose clients give up before their time reveal it too", async () => {
     const limits = ["--request-timeout-ms", String(REQUEST_TIMEOUT_MS), "--hung-timeouts", "1"];
     await using sidecar = await HttpBench.start({ flags: [...QUICK_RESTART, ...limits] });

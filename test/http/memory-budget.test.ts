@@ -2,18 +2,17 @@ import { writeFile } from "node:fs/promises";
 import type { Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 import { say } from "../support/held-call.ts";
-import { waitForHanging } from "../support/in-flight.ts";
+import { waitForHanging } from "../support/fixture-server.ts";
 import type { McpClient } from "../support/mcp-client.ts";
-import { getBytes, headBytes, postBytes } from "../support/mcp-request-bytes.ts";
+import { RawConnection, getBytes, headBytes, postBytes } from "../support/raw-connection.ts";
 import { JSON_HEADERS } from "../support/mcp-client.ts";
 import { openUnread } from "../support/open-sockets.ts";
-import { RawConnection } from "../support/raw-connection.ts";
 import { readError } from "../support/error-reply.ts";
 import { type JsonRpcMessage, readResponse } from "../support/json-rpc.ts";
 import { TempDir } from "../support/temp-dir.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
-import { readStatus, type Status } from "../support/status.ts";
+import { type Status, readStatus } from "../support/status.ts";
 
 const MIB = 1024 * 1024;
 const BUDGET_BYTES = 8 * MIB;
@@ -22,7 +21,6 @@ const TOKENS = ["the-token-of-the-deaf-client", "the-token-of-the-other-client"]
 const GREEDY = "127.0.0.2";
 const OTHER = "127.0.0.3";
 
-/** Waits until the use of memory is as expected. */
 async function waitForUse(sidecar: RunningSidecar, isExpected: (memory: Status["memory"]) => boolean): Promise<void> {
   while (!isExpected((await readStatus(sidecar)).memory));
 }
@@ -31,7 +29,6 @@ function listChanged(length: number): object {
   return { jsonrpc: "2.0", method: "notifications/tools/list_changed", params: { padding: "p".repeat(length) } };
 }
 
-/** Sends a part of a body, which never ends. */
 async function stall(
   sidecar: RunningSidecar,
   client: McpClient,

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { HttpBench } from "../support/http-bench.ts";
@@ -7,93 +7,91 @@ const PARSE_ERROR = errorReply(400, -32700, "PARSE_ERROR");
 const NESTED = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
 const INVALID_REQUEST = errorReply(400, -32600, "INVALID_REQUEST");
 
-describe("message validation", async () => {
-  const sidecar = disposeAfterAll(await HttpBench.start());
-  const client = await sidecar.client();
+const sidecar = disposeAfterAll(await HttpBench.start());
+const client = await sidecar.client();
 
-  it.each([
-    ["an empty body", ""],
-    ["a truncated message", '{"jsonrpc":"2.0","id":1,"method":"ping"'],
-    ["two lines", '{"jsonrpc":"2.0","id":1,"method":"ping"}\n{"jsonrpc":"2.0","id":2,"method":"ping"}'],
-    ["a byte order mark", '\uFEFF{"jsonrpc":"2.0","id":1,"method":"ping"}'],
-    ["a bare control character in a string", '{"jsonrpc":"2.0","id":1,"method":"pi\u0001ng"}'],
-    ["a NUL", '{"jsonrpc":"2.0","id":1,"method":"ping"}\0'],
-    ["a hundred thousand open objects", '{"id":'.repeat(100_000)],
-  ])("the response to %s is a parse error", async (_what, body) => {
-    expect(readError(await client.post(body))).toStrictEqual(PARSE_ERROR);
-  });
+it.each([
+  ["an empty body", ""],
+  ["a truncated message", '{"jsonrpc":"2.0","id":1,"method":"ping"'],
+  ["two lines", '{"jsonrpc":"2.0","id":1,"method":"ping"}\n{"jsonrpc":"2.0","id":2,"method":"ping"}'],
+  ["a byte order mark", '\uFEFF{"jsonrpc":"2.0","id":1,"method":"ping"}'],
+  ["a bare control character in a string", '{"jsonrpc":"2.0","id":1,"method":"pi\u0001ng"}'],
+  ["a NUL", '{"jsonrpc":"2.0","id":1,"method":"ping"}\0'],
+  ["a hundred thousand open objects", '{"id":'.repeat(100_000)],
+])("the response to %s is a parse error", async (_what, body) => {
+  expect(readError(await client.post(body))).toStrictEqual(PARSE_ERROR);
+});
 
-  it.each([
-    ["a byte that UTF-8 never has", [0xff]],
-    ["a lone continuation byte", [0x80]],
-    ["a truncated character", [0xe2, 0x82]],
-    ["an overlong encoding", [0xc0, 0xaf]],
-    ["an encoded surrogate", [0xed, 0xa0, 0x80]],
-  ])("the response to %s in UTF-8 is a parse error", async (_what, bytes) => {
-    const body = Buffer.concat([Buffer.from('{"jsonrpc":"2.0","id":1,"method":"'), Buffer.from(bytes), Buffer.from('"}')]);
-    expect(readError(await client.post(body))).toStrictEqual(PARSE_ERROR);
-  });
+it.each([
+  ["a byte that UTF-8 never has", [0xff]],
+  ["a lone continuation byte", [0x80]],
+  ["a truncated character", [0xe2, 0x82]],
+  ["an overlong encoding", [0xc0, 0xaf]],
+  ["an encoded surrogate", [0xed, 0xa0, 0x80]],
+])("the response to %s in UTF-8 is a parse error", async (_what, bytes) => {
+  const body = Buffer.concat([Buffer.from('{"jsonrpc":"2.0","id":1,"method":"'), Buffer.from(bytes), Buffer.from('"}')]);
+  expect(readError(await client.post(body))).toStrictEqual(PARSE_ERROR);
+});
 
-  it.each([
-    ["a number", "42"],
-    ["an empty batch", "[]"],
-    ["a batch", '[{"jsonrpc":"2.0","id":1,"method":"ping"}]'],
-    ["a null id", '{"jsonrpc":"2.0","id":null,"method":"ping"}'],
-    ["an id of a hundred thousand nested arrays", `{"jsonrpc":"2.0","id":${NESTED},"method":"ping"}`],
-    ["a batch of a hundred thousand nested arrays", NESTED],
-    ["two ids, one of them escaped", String.raw`{"jsonrpc":"2.0","id":1,"\u0069d":2,"method":"ping"}`],
-    ["a response with a boolean id", '{"jsonrpc":"2.0","id":false,"result":{}}'],
-  ])("the error for %s has no id", async (_what, body) => {
-    expect(readError(await client.post(body))).toStrictEqual(INVALID_REQUEST);
-  });
+it.each([
+  ["a number", "42"],
+  ["an empty batch", "[]"],
+  ["a batch", '[{"jsonrpc":"2.0","id":1,"method":"ping"}]'],
+  ["a null id", '{"jsonrpc":"2.0","id":null,"method":"ping"}'],
+  ["an id of a hundred thousand nested arrays", `{"jsonrpc":"2.0","id":${NESTED},"method":"ping"}`],
+  ["a batch of a hundred thousand nested arrays", NESTED],
+  ["two ids, one of them escaped", String.raw`{"jsonrpc":"2.0","id":1,"\u0069d":2,"method":"ping"}`],
+  ["a response with a boolean id", '{"jsonrpc":"2.0","id":false,"result":{}}'],
+])("the error for %s has no id", async (_what, body) => {
+  expect(readError(await client.post(body))).toStrictEqual(INVALID_REQUEST);
+});
 
-  it.each([
-    ["another version", '{"jsonrpc":"1.0","id":7,"method":"ping"}'],
-    ["neither a method nor a result", '{"jsonrpc":"2.0","id":7}'],
-    ["a notification with an id", '{"jsonrpc":"2.0","id":7,"method":"notifications/cancelled","params":{"requestId":1}}'],
-    ["params that are an array", '{"jsonrpc":"2.0","id":7,"method":"ping","params":[]}'],
-    ["two versions", '{"jsonrpc":"2.0","jsonrpc":"2.0","id":7,"method":"ping"}'],
-    ["two params", '{"jsonrpc":"2.0","id":7,"method":"ping","params":{},"params":{}}'],
-    ["a foreign member with an escape", String.raw`{"jsonrpc":"2.0","id":7,"method":"ping","re\u0073ults":1}`],
-    ["a result beside the method", '{"jsonrpc":"2.0","id":7,"method":"ping","result":{}}'],
-    ["a response with an error beside the result", '{"jsonrpc":"2.0","id":7,"result":{},"error":{"code":1,"message":"no"}}'],
-    ["a response with params", '{"jsonrpc":"2.0","id":7,"result":{},"params":{}}'],
-    ["a response with a foreign member", '{"jsonrpc":"2.0","id":7,"result":{},"foreign":1}'],
-  ])("the error for %s has the request's id", async (_what, body) => {
-    expect(readError(await client.post(body))).toStrictEqual(errorReply(400, -32600, "INVALID_REQUEST", { id: 7 }));
-  });
+it.each([
+  ["another version", '{"jsonrpc":"1.0","id":7,"method":"ping"}'],
+  ["neither a method nor a result", '{"jsonrpc":"2.0","id":7}'],
+  ["a notification with an id", '{"jsonrpc":"2.0","id":7,"method":"notifications/cancelled","params":{"requestId":1}}'],
+  ["params that are an array", '{"jsonrpc":"2.0","id":7,"method":"ping","params":[]}'],
+  ["two versions", '{"jsonrpc":"2.0","jsonrpc":"2.0","id":7,"method":"ping"}'],
+  ["two params", '{"jsonrpc":"2.0","id":7,"method":"ping","params":{},"params":{}}'],
+  ["a foreign member with an escape", String.raw`{"jsonrpc":"2.0","id":7,"method":"ping","re\u0073ults":1}`],
+  ["a result beside the method", '{"jsonrpc":"2.0","id":7,"method":"ping","result":{}}'],
+  ["a response with an error beside the result", '{"jsonrpc":"2.0","id":7,"result":{},"error":{"code":1,"message":"no"}}'],
+  ["a response with params", '{"jsonrpc":"2.0","id":7,"result":{},"params":{}}'],
+  ["a response with a foreign member", '{"jsonrpc":"2.0","id":7,"result":{},"foreign":1}'],
+])("the error for %s has the request's id", async (_what, body) => {
+  expect(readError(await client.post(body))).toStrictEqual(errorReply(400, -32600, "INVALID_REQUEST", { id: 7 }));
+});
 
-  it("an id with a fraction is rejected, and other numbers are answered as they are spelled", async () => {
-    const rejected = await client.post('{"jsonrpc":"2.0","id":1.5,"method":"ping"}');
-    expect(readError(rejected)).toStrictEqual(errorReply(400, -32600, "INVALID_REQUEST", { id: 1.5 }));
-    for (const id of ["1.0", "-0", "1e2", "9007199254740993"]) {
-      expect((await client.post(`{"jsonrpc":"2.0","id":${id},"method":"ping"}`)).body).toContain(`"id":${id},`);
-    }
-  });
+it("an id with a fraction is rejected, and other numbers are answered as they are spelled", async () => {
+  const rejected = await client.post('{"jsonrpc":"2.0","id":1.5,"method":"ping"}');
+  expect(readError(rejected)).toStrictEqual(errorReply(400, -32600, "INVALID_REQUEST", { id: 1.5 }));
+  for (const id of ["1.0", "-0", "1e2", "9007199254740993"]) {
+    expect((await client.post(`{"jsonrpc":"2.0","id":${id},"method":"ping"}`)).body).toContain(`"id":${id},`);
+  }
+});
 
-  it.each([
-    ["a cancellation of an object", "cancelled", { requestId: {} }],
-    ["a cancellation of null", "cancelled", { requestId: null }],
-    ["a cancellation with a reason that is a number", "cancelled", { requestId: 1, reason: 5 }],
-    ["progress without a token", "progress", { progress: 1 }],
-    ["progress without a number", "progress", { progressToken: 1 }],
-    ["progress that is a text", "progress", { progressToken: 1, progress: "1" }],
-    ["progress with a null total", "progress", { progressToken: 1, progress: 1, total: null }],
-    ["progress without params", "progress", undefined],
-    ["a _meta that is null", "initialized", { _meta: null }],
-  ])("a notification of %s is rejected, and does not reach the server", async (_what, name, params) => {
-    const before = await client.toolText("seen");
-    const reply = await client.notify(`notifications/${name}`, params);
-    expect(readError(reply)).toStrictEqual(errorReply(400, -32602, "INVALID_PARAMS"));
-    const [seen, calls] = [JSON.parse(await client.toolText("seen")), JSON.parse(before)] as [string[], string[]];
-    expect(seen.slice(calls.length)).toEqual(["tools/call"]);
-  });
+it.each([
+  ["a cancellation of an object", "cancelled", { requestId: {} }],
+  ["a cancellation of null", "cancelled", { requestId: null }],
+  ["a cancellation with a reason that is a number", "cancelled", { requestId: 1, reason: 5 }],
+  ["progress without a token", "progress", { progress: 1 }],
+  ["progress without a number", "progress", { progressToken: 1 }],
+  ["progress that is a text", "progress", { progressToken: 1, progress: "1" }],
+  ["progress with a null total", "progress", { progressToken: 1, progress: 1, total: null }],
+  ["progress without params", "progress", undefined],
+  ["a _meta that is null", "initialized", { _meta: null }],
+])("a notification of %s is rejected, and does not reach the server", async (_what, name, params) => {
+  const before = await client.toolText("seen");
+  const reply = await client.notify(`notifications/${name}`, params);
+  expect(readError(reply)).toStrictEqual(errorReply(400, -32602, "INVALID_PARAMS"));
+  const [seen, calls] = [JSON.parse(await client.toolText("seen")), JSON.parse(before)] as [string[], string[]];
+  expect(seen.slice(calls.length)).toEqual(["tools/call"]);
+});
 
-  it("a hundred thousand nested arrays are forwarded", async () => {
-    const text = await client.post(
-      `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"received","arguments":{"deep":${NESTED}}}}`,
-    );
-    expect(text.status).toBe(200);
-    expect(text.body).toContain(`"deep\\":${NESTED}}`);
-  });
+it("a hundred thousand nested arrays are forwarded", async () => {
+  const text = await client.post(
+    `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"received","arguments":{"deep":${NESTED}}}}`,
+  );
+  expect(text.status).toBe(200);
+  expect(text.body).toContain(`"deep\\":${NESTED}}`);
 });

@@ -1,15 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { METRICS } from "../../src/http/metrics.ts";
-import { crash } from "../support/crash.ts";
+import { QUICK_RESTART, crash } from "../support/fixture-server.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
 import { Series } from "../support/series.ts";
-import { waitForGeneration } from "../support/readiness.ts";
+import { readStatus, waitForGeneration } from "../support/status.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { EXAMPLE } from "../support/sidecar.ts";
-import { readStatus } from "../support/status.ts";
 
 const OPERATION = "mcp_server_operation_duration_seconds_count";
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 
 function get(origin: string, path: string, headers: Readonly<Record<string, string>> = {}): Promise<HttpReply> {
   return send(`${origin}${path}`, { method: "GET", headers });

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { waitForHanging } from "../support/in-flight.ts";
+import { waitForHanging } from "../support/fixture-server.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { readReadiness } from "../support/readiness.ts";
-import { HttpBench } from "../support/http-bench.ts";
 import { TempDir } from "../support/temp-dir.ts";
+import { readReadiness } from "../support/status.ts";
+import { HttpBench } from "../support/http-bench.ts";
 import { flagsForTokens, TOKENS } from "../support/token-clients.ts";
 import type { McpClient } from "../support/mcp-client.ts";
 

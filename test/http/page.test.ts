@@ -3,18 +3,18 @@ import type { IncomingHttpHeaders } from "node:http";
 import { gunzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
+import { OwnedResources } from "../support/owned-resources.ts";
+import { TempDir } from "../support/temp-dir.ts";
 import { type HttpReply, send, startRequest } from "../support/http-client.ts";
 import { initializeRequest, JSON_HEADERS } from "../support/mcp-client.ts";
-import { freePort } from "../support/pod.ts";
+import { freePort } from "../support/open-sockets.ts";
 import { openUnread } from "../support/open-sockets.ts";
-import { OwnedResources } from "../support/owned-resources.ts";
 import { PageClient } from "../support/page-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { runMain } from "../support/sidecar.ts";
-import { TempDir } from "../support/temp-dir.ts";
+import { QUICK_RESTART } from "../support/fixture-server.ts";
 
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 const TOKEN = "a-token-of-enough-length";
 
 function get(url: string, headers: Readonly<Record<string, string>> = {}): Promise<HttpReply> {
@@ -199,31 +199,6 @@ describe.concurrent("the events of the page", () => {
       while ((await page.next()) !== undefined);
       throw new Error("ended");
     }).rejects.toThrow(/aborted|ended/);
-  });
-
-  it("are for the sidecar's own page only, whatever ALLOWED_ORIGINS has", async () => {
-    await using sidecar = await HttpBench.start({ flags: ["--allowed-origins", "*"] });
-    const { host } = new URL(sidecar.origin);
-    const refused: Readonly<Record<string, string>>[] = [
-      { Origin: "http://localhost:3000" },
-      { Origin: "null" },
-      { "Sec-Fetch-Site": "cross-site" },
-      { "Sec-Fetch-Site": "same-site" },
-      { Host: "attacker.example", Origin: "http://attacker.example" },
-      { Host: "attacker.example" },
-    ];
-    const answers: unknown[] = [];
-    for (const headers of refused) {
-      using page = await PageClient.open(sidecar, headers);
-      answers.push([headers, page.status, page.headers["access-control-allow-origin"]]);
-    }
-    expect(answers).toEqual(refused.map((headers) => [headers, 403, undefined]));
-    const { status } = await get(`${sidecar.origin}/page/events`);
-    expect(status).toBe(403);
-    for (const headers of [{}, { Origin: sidecar.origin, Host: host }, { "Sec-Fetch-Site": "same-origin" }]) {
-      using page = await PageClient.open(sidecar, headers);
-      expect([headers, page.status]).toEqual([headers, 200]);
-    }
   });
 
   it("a ninth page replaces the oldest one, even if that does not read", async () => {

@@ -1,10 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { crashServerOf } from "../support/crash.ts";
-import { waitForHanging } from "../support/in-flight.ts";
+import { crashServerOf, offer, waitForHanging } from "../support/fixture-server.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { calledNames, listedNames, type ListedTool } from "../support/listed-tools.ts";
 import type { McpClient } from "../support/mcp-client.ts";
-import { offer } from "../support/offers.ts";
 import { PinnedTools } from "../support/pinned-tools.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { runMain } from "../support/sidecar.ts";

@@ -1,17 +1,14 @@
 import { writeFile } from "node:fs/promises";
 import { Agent } from "node:http";
 import { describe, expect, it } from "vitest";
-import { crash } from "../support/crash.ts";
-import { readWhere, waitForHanging } from "../support/in-flight.ts";
+import { crash, offer, readWhere, waitForHanging } from "../support/fixture-server.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { META, type ModernClient } from "../support/modern-client.ts";
-import { offer } from "../support/offers.ts";
 import { elicitation, FORM_ELICITATION } from "../support/questions.ts";
-import { waitForGeneration } from "../support/readiness.ts";
+import { readStatus, waitForGeneration } from "../support/status.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
-import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
 import { flagsForTokens, TOKENS, tokenClients } from "../support/token-clients.ts";
 
@@ -24,7 +21,6 @@ async function start(directory: TempDir, options: StartOptions = {}): Promise<Ru
   return HttpBench.start({ ...options, flags: [...(await flagsForTokens(directory)), ...(options.flags ?? [])] });
 }
 
-/** Opens a session for each of the first two tokens. Each wants log messages. */
 async function sessions(sidecar: RunningSidecar, capabilities: object = {}): Promise<[McpClient, McpClient]> {
   const [first, second] = TOKENS.map((token) => new McpClient(sidecar.url, { token, capabilities }));
   if (first === undefined || second === undefined) throw new Error("no token");
@@ -35,7 +31,6 @@ async function sessions(sidecar: RunningSidecar, capabilities: object = {}): Pro
   return [first, second];
 }
 
-/** Makes a call that logs. @returns the data of the log messages on its stream. */
 async function loggedInSession(session: McpClient, data: string): Promise<unknown[]> {
   using call = await session.begin("log", { level: "error", data });
   return (await call.rest()).flatMap(({ method, params }) => (method === "notifications/message" ? [params?.["data"]] : []));

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { readWhere } from "../support/in-flight.ts";
+import { readWhere } from "../support/fixture-server.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { ASKABLE, initializeRequest, McpClient } from "../support/mcp-client.ts";
 import { groupEnd } from "../support/process-end.ts";

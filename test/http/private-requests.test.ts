@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
 import type { EventStream } from "../support/event-stream.ts";
-import { waitForHanging } from "../support/in-flight.ts";
+import { waitForHanging } from "../support/fixture-server.ts";
 import { type JsonRpcMessage, progressTokenOf } from "../support/json-rpc.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { HttpBench } from "../support/http-bench.ts";

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { crashProcess } from "../support/crash.ts";
-import { readSeen, readWhere } from "../support/in-flight.ts";
-import { LANE_CLIENTS } from "../support/lanes.ts";
+import { crashProcess, readSeen, readWhere } from "../support/fixture-server.ts";
+import { LANE_CLIENTS } from "../support/lane-client.ts";
 import { ListedTools, listedTool, WITNESSES } from "../support/listed-tools.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";

@@ -1,17 +1,16 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
+import { TempDir } from "../support/temp-dir.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { readWhere } from "../support/in-flight.ts";
+import { offer, readWhere } from "../support/fixture-server.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { ASKABLE, type ClientOptions, McpClient } from "../support/mcp-client.ts";
 import type { ModernClient } from "../support/modern-client.ts";
 import { ACCEPTED, ALL_QUESTIONS, answering, answersOf, elicitation, inputRequired } from "../support/questions.ts";
 import { HttpBench } from "../support/http-bench.ts";
-import { offer } from "../support/offers.ts";
 import type { RunningSidecar, StartOptions } from "../support/running-sidecar.ts";
 import { eventIdAt, readStatus } from "../support/status.ts";
-import { TempDir } from "../support/temp-dir.ts";
 
 const KEY = "0123456789abcdef".repeat(3);
 const TOKEN = "a-token-of-at-least-32-characters-";

@@ -1,9 +1,8 @@
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { Gate } from "../support/gate.ts";
+import { Gate, waitForHanging } from "../support/fixture-server.ts";
 import { send } from "../support/http-client.ts";
-import { waitForHanging } from "../support/in-flight.ts";
 import { LegacySseClient } from "../support/legacy-sse-client.ts";
 import { JSON_HEADERS, McpClient } from "../support/mcp-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
@@ -22,7 +21,6 @@ function hashOf(sessionId: string): string {
   return createHash("sha256").update(sessionId).digest("hex").slice(0, 12);
 }
 
-/** Waits for the line of a request that the sidecar has not sent. */
 function rejection(sidecar: RunningSidecar, ending: string): Promise<LogLine> {
   return sidecar.waitForLog("request rejected", (line) => line["ending"] === ending);
 }
@@ -234,4 +232,17 @@ describe("a flood of rejected requests", () => {
     await sidecar.stop();
     expect(sidecar.logLines.filter(({ msg }) => msg === "request rejected").length).toBeLessThan(200);
   });
+});
+
+it("only the level debug shows dropped notifications", async () => {
+  const dropped = "server notification dropped";
+  await using debug = await HttpBench.start({ flags: ["--log-level", "debug"] });
+  await (await debug.client()).toolText("progress");
+  expect(await debug.waitForLog(dropped)).toMatchObject({ level: "debug", method: "notifications/progress" });
+  await using info = await HttpBench.start();
+  const client = await info.client();
+  await client.toolText("progress");
+  await client.toolText("stderr", { text: "afterwards" });
+  await info.waitForLog("afterwards");
+  expect(info.logLines.map(({ msg }) => msg)).not.toContain(dropped);
 });

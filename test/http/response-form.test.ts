@@ -1,11 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { Gate } from "../support/gate.ts";
+import { Gate } from "../support/fixture-server.ts";
 import { answerOf, HeldCall, progressOf } from "../support/held-call.ts";
 import { send } from "../support/http-client.ts";
 import { readMessages } from "../support/json-rpc.ts";
-import { postBytes } from "../support/mcp-request-bytes.ts";
-import { RawConnection } from "../support/raw-connection.ts";
+import { RawConnection, postBytes } from "../support/raw-connection.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
 const CALL_WITH_PROGRESS = {

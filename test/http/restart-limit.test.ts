@@ -1,76 +1,59 @@
 import { writeFile } from "node:fs/promises";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { ChosenServer } from "../support/chosen-server.ts";
-import { LaneClient } from "../support/lane-client.ts";
-import { LANES, useLane } from "../support/lanes.ts";
+import { LANES, LaneClient, useLane } from "../support/lane-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { signalServer } from "../support/in-process-server.ts";
 import { TempDir } from "../support/temp-dir.ts";
+import { QUICK_RESTART } from "../support/fixture-server.ts";
 
 const GIVEN_UP = "mcp server not restarted: restart limit reached";
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 /** The first pause is long enough for a request to arrive. */
 const SLOW_RESTART = ["--restart-backoff-ms", "2000", "--restart-max-ms", "2000"];
 const PATIENT = ["--hold-timeout-ms", "600000", "--request-timeout-ms", "600000", "--drain-timeout-ms", "600000"];
 
-describe("the restart limit", () => {
-  it("the limit counts only restarts since the last stable run", async () => {
-    const flags = ["--restart-backoff-ms", "1", "--restart-max-ms", "1", "--restart-limit", "1", "--crash-loop-exits", "1000"];
-    await using sidecar = await HttpBench.start({ flags });
-    const client = await sidecar.client();
-    for (let times = 0; times < 5; times++) {
-      // The first call may wait for the start. A run is stable that has lasted longer than a millisecond.
-      await client.toolText("echo", { text: "started" });
-      const startedAtMs = performance.now();
-      while (performance.now() - startedAtMs < 2) await client.toolText("echo", { text: "stable" });
-      await client.callTool("exit", { code: 1 });
-    }
-    expect(await client.toolText("echo", { text: "still" })).toBe("still");
-  });
+it("requests in flight at other clients' servers may finish", async () => {
+  await using directory = await TempDir.create();
+  const path = directory.file("go");
+  await using server = await ChosenServer.create();
+  await using sidecar = await HttpBench.start({ command: server.command, flags: [...QUICK_RESTART, ...PATIENT, "--restart-limit", "2"] });
+  const sharedPid = sidecar.childPid;
+  const client = await LaneClient.connect(sidecar);
+  const call = client.toolText("wait_for_file", { path });
+  await sidecar.waitForLog(`waiting for ${path}`);
+  await server.chooseExit(3);
+  signalServer(sharedPid, "SIGKILL");
+  await sidecar.waitForLog("stopping");
+  await writeFile(path, "");
+  expect(await call).toBe("the file is there");
+  expect(await sidecar.ended).toBe(1);
+});
 
-  it("requests in flight at other clients' servers may finish", async () => {
-    await using directory = await TempDir.create();
-    const path = directory.file("go");
-    await using server = await ChosenServer.create();
-    await using sidecar = await HttpBench.start({ command: server.command, flags: [...QUICK_RESTART, ...PATIENT, "--restart-limit", "2"] });
-    const sharedPid = sidecar.childPid;
-    const client = await LaneClient.connect(sidecar);
-    const call = client.toolText("wait_for_file", { path });
-    await sidecar.waitForLog(`waiting for ${path}`);
-    await server.chooseExit(3);
-    signalServer(sharedPid, "SIGKILL");
-    await sidecar.waitForLog("stopping");
-    await writeFile(path, "");
-    expect(await call).toBe("the file is there");
-    expect(await sidecar.ended).toBe(1);
-  });
+it.each(LANES)("requests held for a %s server are answered at once", async (kind) => {
+  await using server = await ChosenServer.create();
+  await using sidecar = await HttpBench.start({ command: server.command, flags: [...SLOW_RESTART, ...PATIENT, "--restart-limit", "1"] });
+  const { client, childPid, waitForLog } = await useLane(sidecar, kind);
+  await server.chooseExit(3);
+  signalServer(childPid, "SIGKILL");
+  await waitForLog("mcp server exited");
+  const { error } = await client.callTool("echo");
+  expect(error?.data).toMatchObject({ code: "UPSTREAM_FAILED", sent: false, exitCode: 3 });
+  await waitForLog(GIVEN_UP);
+});
 
-  it.each(LANES)("requests held for a %s server are answered at once", async (kind) => {
-    await using server = await ChosenServer.create();
-    await using sidecar = await HttpBench.start({ command: server.command, flags: [...SLOW_RESTART, ...PATIENT, "--restart-limit", "1"] });
-    const { client, childPid, waitForLog } = await useLane(sidecar, kind);
-    await server.chooseExit(3);
-    signalServer(childPid, "SIGKILL");
-    await waitForLog("mcp server exited");
-    const { error } = await client.callTool("echo");
-    expect(error?.data).toMatchObject({ code: "UPSTREAM_FAILED", sent: false, exitCode: 3 });
-    await waitForLog(GIVEN_UP);
-  });
-
-  it("a private server that reaches the limit ends its own sessions only", async () => {
-    await using server = await ChosenServer.create();
-    await using sidecar = await HttpBench.start({ command: server.command, flags: [...QUICK_RESTART, "--restart-limit", "2"] });
-    const { client, childPid, waitForLog } = await useLane(sidecar, "private");
-    const shared = await sidecar.client();
-    using stream = await client.openStream();
-    await server.chooseExit(3);
-    signalServer(childPid, "SIGKILL");
-    expect(await waitForLog(GIVEN_UP)).toMatchObject({ level: "error", restarts: 2 });
-    expect(await stream.rest()).toEqual([]);
-    expect((await client.callTool("echo")).status).toBe(404);
-    expect(await shared.toolText("echo", { text: "on" })).toBe("on");
-    await server.chooseMode("normal");
-    expect(await (await LaneClient.connect(sidecar)).toolText("echo", { text: "anew" })).toBe("anew");
-    expect(await sidecar.stop()).toBe(0);
-  });
+it("a private server that reaches the limit ends its own sessions only", async () => {
+  await using server = await ChosenServer.create();
+  await using sidecar = await HttpBench.start({ command: server.command, flags: [...QUICK_RESTART, "--restart-limit", "2"] });
+  const { client, childPid, waitForLog } = await useLane(sidecar, "private");
+  const shared = await sidecar.client();
+  using stream = await client.openStream();
+  await server.chooseExit(3);
+  signalServer(childPid, "SIGKILL");
+  expect(await waitForLog(GIVEN_UP)).toMatchObject({ level: "error", restarts: 2 });
+  expect(await stream.rest()).toEqual([]);
+  expect((await client.callTool("echo")).status).toBe(404);
+  expect(await shared.toolText("echo", { text: "on" })).toBe("on");
+  await server.chooseMode("normal");
+  expect(await (await LaneClient.connect(sidecar)).toolText("echo", { text: "anew" })).toBe("anew");
+  expect(await sidecar.stop()).toBe(0);
 });

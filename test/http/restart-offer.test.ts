@@ -1,15 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { crash, crashServerOf } from "../support/crash.ts";
+import { Gate, QUICK_RESTART, crash, crashServerOf, offer } from "../support/fixture-server.ts";
 import { errorData } from "../support/error-reply.ts";
-import { Gate } from "../support/gate.ts";
-import { LaneClient } from "../support/lane-client.ts";
-import { LANE_CLIENTS } from "../support/lanes.ts";
-import { offer } from "../support/offers.ts";
+import { LANE_CLIENTS, LaneClient } from "../support/lane-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { isAlive } from "../support/sidecar.ts";
 
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 const ALL = { tools: { listChanged: true }, prompts: { listChanged: true }, resources: { subscribe: true } };
 
 /** Starts a sidecar whose servers declare the first capabilities until the gate is open, and the second from then on. */

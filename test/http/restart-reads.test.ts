@@ -1,18 +1,14 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import { crash, crashProcess } from "../support/crash.ts";
+import { Gate, QUICK_RESTART, crash, crashProcess, readSeen, readWhere, waitForSeen } from "../support/fixture-server.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { Gate } from "../support/gate.ts";
 import type { HttpReply } from "../support/http-client.ts";
-import { readSeen, readWhere, waitForSeen } from "../support/in-flight.ts";
-import { LaneClient } from "../support/lane-client.ts";
-import { LANE_CLIENTS } from "../support/lanes.ts";
+import { LANE_CLIENTS, LaneClient } from "../support/lane-client.ts";
 import type { McpClient } from "../support/mcp-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 const READS = [
   "tools/list",
   "resources/list",

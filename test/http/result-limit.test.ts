@@ -2,6 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { ConsumerClient } from "../support/consumer-client.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
+import { TempDir } from "../support/temp-dir.ts";
 import { answerOf } from "../support/held-call.ts";
 import type { HttpReply } from "../support/http-client.ts";
 import { type JsonRpcMessage, readMessages, readResponse } from "../support/json-rpc.ts";
@@ -11,7 +12,6 @@ import { filesystem } from "../support/real-servers.ts";
 import { InteropClient, SDKS } from "../support/sdk-clients.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { readStatus } from "../support/status.ts";
-import { TempDir } from "../support/temp-dir.ts";
 
 /** A consumer reads as much of a body (pod-contract.md §3). */
 const LIMIT_BYTES = 16_384;

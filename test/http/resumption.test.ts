@@ -1,9 +1,9 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import type { EventStream } from "../support/event-stream.ts";
 import { answerOf, HeldCall, progressOf, say } from "../support/held-call.ts";
-import { readSeen } from "../support/in-flight.ts";
+import { readSeen } from "../support/fixture-server.ts";
 import { countSockets, waitForSockets } from "../support/open-sockets.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { eventIdAt } from "../support/status.ts";
@@ -18,153 +18,132 @@ async function nextEventId(stream: EventStream): Promise<string> {
   return stream.lastEventId;
 }
 
-describe("a client that resumes", async () => {
-  const sidecar = disposeAfterAll(await HttpBench.start());
-  const client = await sidecar.client();
+const sidecar = disposeAfterAll(await HttpBench.start());
+const client = await sidecar.client();
 
-  async function leave(stream: EventStream): Promise<void> {
-    const before = countSockets(sidecar.address);
-    stream.close();
-    await waitForSockets(sidecar.address, before - 1);
+async function leave(stream: EventStream): Promise<void> {
+  const before = countSockets(sidecar.address);
+  stream.close();
+  await waitForSockets(sidecar.address, before - 1);
+}
+
+it("each further resumption gets the events after its id, and none after the last", async () => {
+  const call = await HeldCall.start(client, client);
+  await call.progress(1, 2);
+  using first = await call.stream;
+  const ids = [await nextEventId(first), await nextEventId(first)];
+  await leave(first);
+  await call.answer();
+  const whole = [progressOf(1), progressOf(2), answerOf()];
+  let last = "";
+  for (const [index, lastEventId] of ids.entries()) {
+    for (let time = 0; time < 2; time++) {
+      using stream = await client.openStream({ lastEventId });
+      expect(await stream.rest()).toEqual(whole.slice(index + 1));
+      last = stream.lastEventId;
+    }
   }
+  const delivered = await client.get({ lastEventId: last });
+  expect([delivered.status, delivered.body]).toEqual([204, ""]);
+});
 
-  it.each(["2025-11-25", "2025-06-18"])(
-    "a resumption during the call gets missed events, new ones and the response (%s)",
-    async (version) => {
-      const own = await sidecar.client({ protocolVersion: version });
-      const call = await HeldCall.start(own, client);
-      await call.progress(1);
-      const first = await call.stream;
-      expect(await first.messages(1)).toEqual([progressOf(1)]);
-      await leave(first);
-      await call.progress(2, 3);
-      using second = await own.openStream({ lastEventId: first.lastEventId });
-      expect(await second.messages(2)).toEqual([progressOf(2), progressOf(3)]);
-      await call.progress(4);
-      await call.answer();
-      expect(await second.rest()).toEqual([progressOf(4), answerOf()]);
-      expect((await readSeen(client)).at(-1)).not.toMatch(/cancelled/);
-    },
-  );
+it("a resumption takes over a stream whose old connection is still open, without duplicates", async () => {
+  const call = await HeldCall.start(client, client);
+  await call.progress(1);
+  using first = await call.stream;
+  await first.messages(1);
+  using second = await client.openStream({ lastEventId: first.lastEventId });
+  expect(await first.rest()).toEqual([]);
+  await call.progress(2);
+  expect(await second.messages(1)).toEqual([progressOf(2)]);
+  using third = await client.openStream({ lastEventId: second.lastEventId });
+  expect(await second.rest()).toEqual([]);
+  await call.answer();
+  expect(await third.rest()).toEqual([answerOf()]);
+  expect(await readSeen(client)).not.toContain(`notifications/cancelled ${call.wireId}`);
+});
 
-  it("each further resumption gets the events after its id, and none after the last", async () => {
-    const call = await HeldCall.start(client, client);
-    await call.progress(1, 2);
-    using first = await call.stream;
-    const ids = [await nextEventId(first), await nextEventId(first)];
-    await leave(first);
-    await call.answer();
-    const whole = [progressOf(1), progressOf(2), answerOf()];
-    let last = "";
-    for (const [index, lastEventId] of ids.entries()) {
-      for (let time = 0; time < 2; time++) {
-        using stream = await client.openStream({ lastEventId });
-        expect(await stream.rest()).toEqual(whole.slice(index + 1));
-        last = stream.lastEventId;
-      }
-    }
-    const delivered = await client.get({ lastEventId: last });
-    expect([delivered.status, delivered.body]).toEqual([204, ""]);
-  });
-
-  it("a resumption takes over a stream whose old connection is still open, without duplicates", async () => {
-    const call = await HeldCall.start(client, client);
+it("a resumption gets the messages of its own stream and no other", async () => {
+  const calls: HeldCall[] = [];
+  const lastEventIds: string[] = [];
+  for (let id = 0; id < 10; id++) {
+    const call = await HeldCall.start(client, client, { id, token: `token ${id}` });
     await call.progress(1);
-    using first = await call.stream;
-    await first.messages(1);
-    using second = await client.openStream({ lastEventId: first.lastEventId });
-    expect(await first.rest()).toEqual([]);
-    await call.progress(2);
-    expect(await second.messages(1)).toEqual([progressOf(2)]);
-    using third = await client.openStream({ lastEventId: second.lastEventId });
-    expect(await second.rest()).toEqual([]);
-    await call.answer();
-    expect(await third.rest()).toEqual([answerOf()]);
-    expect(await readSeen(client)).not.toContain(`notifications/cancelled ${call.wireId}`);
-  });
+    const stream = await call.stream;
+    await stream.messages(1);
+    calls.push(call);
+    lastEventIds.push(stream.lastEventId);
+    stream.close();
+  }
+  for (const call of calls) await call.progress(2);
+  await say(client, JSON.stringify(TOOLS_CHANGED));
+  const streams = await Promise.all(lastEventIds.map((lastEventId) => client.openStream({ lastEventId })));
+  for (const call of calls) await call.answer(`answer ${call.id}`);
+  for (const [id, stream] of streams.entries()) {
+    expect(await stream.rest()).toEqual([progressOf(2, `token ${id}`), answerOf(`answer ${id}`, id)]);
+  }
+  using standalone = await client.openStream();
+  expect(await standalone.messages(1)).toEqual([TOOLS_CHANGED]);
+});
 
-  it("a resumption gets the messages of its own stream and no other", async () => {
-    const calls: HeldCall[] = [];
-    const lastEventIds: string[] = [];
-    for (let id = 0; id < 10; id++) {
-      const call = await HeldCall.start(client, client, { id, token: `token ${id}` });
-      await call.progress(1);
-      const stream = await call.stream;
-      await stream.messages(1);
-      calls.push(call);
-      lastEventIds.push(stream.lastEventId);
-      stream.close();
-    }
-    for (const call of calls) await call.progress(2);
-    await say(client, JSON.stringify(TOOLS_CHANGED));
-    const streams = await Promise.all(lastEventIds.map((lastEventId) => client.openStream({ lastEventId })));
-    for (const call of calls) await call.answer(`answer ${call.id}`);
-    for (const [id, stream] of streams.entries()) {
-      expect(await stream.rest()).toEqual([progressOf(2, `token ${id}`), answerOf(`answer ${id}`, id)]);
-    }
-    using standalone = await client.openStream();
-    expect(await standalone.messages(1)).toEqual([TOOLS_CHANGED]);
-  });
+it("a resumed GET stream gets each message sent to a lost connection once", async () => {
+  const own = await sidecar.client();
+  using lost = await own.openStream();
+  await say(client, JSON.stringify(RESOURCES_CHANGED));
+  await lost.next();
+  // The sidecar sends these to the connection, but the client's last event id is older.
+  await say(client, JSON.stringify(TOOLS_CHANGED), JSON.stringify(PROMPTS_CHANGED));
+  using resumed = await own.openStream({ lastEventId: lost.lastEventId });
+  expect(await resumed.messages(2)).toEqual([TOOLS_CHANGED, PROMPTS_CHANGED]);
+  await leave(resumed);
+  await say(client, JSON.stringify(PROMPTS_CHANGED));
+  using again = await own.openStream({ lastEventId: resumed.lastEventId });
+  expect(await again.messages(1)).toEqual([PROMPTS_CHANGED]);
+  await own.end();
+  expect(await again.rest()).toEqual([]);
+});
 
-  it("a resumed GET stream gets each message sent to a lost connection once", async () => {
-    const own = await sidecar.client();
-    using lost = await own.openStream();
-    await say(client, JSON.stringify(RESOURCES_CHANGED));
-    await lost.next();
-    // The sidecar sends these to the connection, but the client's last event id is older.
-    await say(client, JSON.stringify(TOOLS_CHANGED), JSON.stringify(PROMPTS_CHANGED));
-    using resumed = await own.openStream({ lastEventId: lost.lastEventId });
-    expect(await resumed.messages(2)).toEqual([TOOLS_CHANGED, PROMPTS_CHANGED]);
-    await leave(resumed);
-    await say(client, JSON.stringify(PROMPTS_CHANGED));
-    using again = await own.openStream({ lastEventId: resumed.lastEventId });
-    expect(await again.messages(1)).toEqual([PROMPTS_CHANGED]);
-    await own.end();
-    expect(await again.rest()).toEqual([]);
-  });
+it("an empty id, as before a client's first event, opens a new stream", async () => {
+  const own = await sidecar.client();
+  using stream = await own.openStream({ lastEventId: "" });
+  await say(own, JSON.stringify(TOOLS_CHANGED));
+  expect(await stream.messages(1)).toEqual([TOOLS_CHANGED]);
+});
 
-  it("an empty id, as before a client's first event, opens a new stream", async () => {
-    const own = await sidecar.client();
-    using stream = await own.openStream({ lastEventId: "" });
-    await say(own, JSON.stringify(TOOLS_CHANGED));
-    expect(await stream.messages(1)).toEqual([TOOLS_CHANGED]);
-  });
+it.each([
+  "garbage",
+  "0",
+  "r1",
+  "s-1",
+  "r1-1-1",
+  "r1-x",
+  "R1-1",
+  "r01-1 ",
+  "r0-0",
+  "s0-1",
+  "r999-1",
+  "s999-1",
+  "r1-99999999999999999",
+  "%00",
+  "é",
+])("an id that the session never issued is rejected: %j", async (lastEventId) => {
+  const own = await sidecar.client();
+  for (const id of [lastEventId, await eventIdAt(sidecar, lastEventId)]) {
+    expect(readError(await own.get({ lastEventId: id }))).toStrictEqual(EVENT_NOT_FOUND);
+  }
+});
 
-  it.each([
-    "garbage",
-    "0",
-    "r1",
-    "s-1",
-    "r1-1-1",
-    "r1-x",
-    "R1-1",
-    "r01-1 ",
-    "r0-0",
-    "s0-1",
-    "r999-1",
-    "s999-1",
-    "r1-99999999999999999",
-    "%00",
-    "é",
-  ])("an id that the session never issued is rejected: %j", async (lastEventId) => {
-    const own = await sidecar.client();
-    for (const id of [lastEventId, await eventIdAt(sidecar, lastEventId)]) {
-      expect(readError(await own.get({ lastEventId: id }))).toStrictEqual(EVENT_NOT_FOUND);
-    }
-  });
-
-  it("an id not sent yet, or of the other kind of stream, is rejected", async () => {
-    const own = await sidecar.client();
-    const call = await HeldCall.start(own, client);
-    await call.progress(1);
-    using stream = await call.stream;
-    const id = await nextEventId(stream);
-    expect(id).toMatch(new RegExp(`^${await eventIdAt(sidecar, "r1-1")}-[\\w-]+$`));
-    for (const position of ["r1-2", "s1-1", "r1-100"]) {
-      expect(readError(await own.get({ lastEventId: await eventIdAt(sidecar, position) }))).toStrictEqual(EVENT_NOT_FOUND);
-    }
-    await call.answer();
-    expect(await stream.rest()).toEqual([answerOf()]);
-    expect(readError(await own.get({ lastEventId: await eventIdAt(sidecar, "r1-3") }))).toStrictEqual(EVENT_NOT_FOUND);
-  });
+it("an id not sent yet, or of the other kind of stream, is rejected", async () => {
+  const own = await sidecar.client();
+  const call = await HeldCall.start(own, client);
+  await call.progress(1);
+  using stream = await call.stream;
+  const id = await nextEventId(stream);
+  expect(id).toMatch(new RegExp(`^${await eventIdAt(sidecar, "r1-1")}-[\\w-]+$`));
+  for (const position of ["r1-2", "s1-1", "r1-100"]) {
+    expect(readError(await own.get({ lastEventId: await eventIdAt(sidecar, position) }))).toStrictEqual(EVENT_NOT_FOUND);
+  }
+  await call.answer();
+  expect(await stream.rest()).toEqual([answerOf()]);
+  expect(readError(await own.get({ lastEventId: await eventIdAt(sidecar, "r1-3") }))).toStrictEqual(EVENT_NOT_FOUND);
 });

@@ -1,10 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { ChosenServer } from "../support/chosen-server.ts";
-import { readWhere, waitForHanging } from "../support/in-flight.ts";
-import { LANES, useLane } from "../support/lanes.ts";
+import { readWhere, waitForHanging } from "../support/fixture-server.ts";
+import { LANES, useLane } from "../support/lane-client.ts";
 import { groupEnd } from "../support/process-end.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { signalServer } from "../support/in-process-server.ts";
+import { errorData } from "../support/error-reply.ts";
 
 const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20", "--crash-loop-exits", "1000"];
 /** Enough time for the fixture to start on a busy machine. */
@@ -83,4 +84,19 @@ describe.concurrent.each(LANES)("the exit of a %s server", (kind) => {
     expect(await held).toBe("held");
     await groupEnd(Number(exited["childPid"]));
   });
+});
+
+it("responses written just before an exit are delivered, even without a line end, and other calls fail", async () => {
+  await using sidecar = await HttpBench.start({ flags: QUICK_RESTART });
+  const client = await sidecar.client();
+  for (let generation = 1; generation <= 10; generation++) {
+    const hanging = client.callTool("hang");
+    await waitForHanging(client, 1);
+    const lineEnd = generation % 2 === 0 ? {} : { lineEnd: "" };
+    expect(await client.toolText("answer_and_exit", { code: generation % 3, ...lineEnd })).toBe("last words");
+    const data = { sent: true, retrySafe: false, exitCode: generation % 3 };
+    expect((await hanging).error?.data).toEqual(errorData("UPSTREAM_EXITED", data));
+    const failed = await sidecar.waitForLog("requests in flight failed", (line) => line["generation"] === generation);
+    expect(failed).toMatchObject({ count: 1, reason: `exited with code ${generation % 3}` });
+  }
 });

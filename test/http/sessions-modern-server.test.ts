@@ -1,9 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { crash, crashServerOf } from "../support/crash.ts";
+import { Gate, QUICK_RESTART, crash, crashServerOf, readSeen, readWhere } from "../support/fixture-server.ts";
 import { listTools } from "../support/discover.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { Gate } from "../support/gate.ts";
-import { readSeen, readWhere } from "../support/in-flight.ts";
+import { TempDir } from "../support/temp-dir.ts";
 import { EVERYTHING, readAllListens, waitForOwnFilter } from "../support/listens.ts";
 import { ASKABLE, McpClient } from "../support/mcp-client.ts";
 import { resultText } from "../support/json-rpc.ts";
@@ -12,10 +11,8 @@ import { HttpBench } from "../support/http-bench.ts";
 import { signalServer } from "../support/in-process-server.ts";
 import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";
-import { TempDir } from "../support/temp-dir.ts";
 
 const UPDATED = "notifications/resources/updated";
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 const CAPABILITIES = {
   tools: { listChanged: true },
   prompts: { listChanged: true },

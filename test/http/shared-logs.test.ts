@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { EventStream } from "../support/event-stream.ts";
-import { waitForHanging } from "../support/in-flight.ts";
+import { waitForHanging } from "../support/fixture-server.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 

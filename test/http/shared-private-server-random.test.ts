@@ -8,7 +8,7 @@ import { inProcessServer, startObserved } from "../support/in-process-server.ts"
 import { type JsonRpcMessage, messagesIn } from "../support/json-rpc.ts";
 import { ASKABLE, initializeRequest, McpClient } from "../support/mcp-client.ts";
 import { SEED } from "../support/set-up.ts";
-import { readStatus, type Status } from "../support/status.ts";
+import { type Status, readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
 import { flagsForTokens, TOKENS } from "../support/token-clients.ts";
 

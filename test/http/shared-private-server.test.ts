@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { crashServerOf } from "../support/crash.ts";
+import { crashServerOf, readWhere, waitForHanging } from "../support/fixture-server.ts";
 import { HttpBench } from "../support/http-bench.ts";
-import { readWhere, waitForHanging } from "../support/in-flight.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { ASKABLE, McpClient } from "../support/mcp-client.ts";
 import { groupEnd } from "../support/process-end.ts";
@@ -13,7 +12,6 @@ import { flagsForTokens, TOKENS } from "../support/token-clients.ts";
 
 const ROOTS = { jsonrpc: "2.0", id: "q", method: "roots/list" };
 
-/** Connects clients that share a private server. */
 async function connectShared(sidecar: RunningSidecar, count: number): Promise<LaneClient[]> {
   const clients: LaneClient[] = [];
   while (clients.length < count) clients.push(await LaneClient.connect(sidecar));

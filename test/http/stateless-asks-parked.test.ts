@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import { failureOf } from "../support/failure.ts";
-import { readWhere } from "../support/in-flight.ts";
+import { failureOf } from "../support/error-reply.ts";
+import { offer, readWhere } from "../support/fixture-server.ts";
 import { META, type ModernClient } from "../support/modern-client.ts";
 import {
   ACCEPTED,
@@ -15,9 +15,8 @@ import {
   UNKNOWN_STATE,
 } from "../support/questions.ts";
 import { HttpBench } from "../support/http-bench.ts";
-import { offer } from "../support/offers.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
-import { readStatus, type Status } from "../support/status.ts";
+import { type Status, readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
 import { flagsForTokens, TOKENS } from "../support/token-clients.ts";
 

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { failureOf } from "../support/failure.ts";
+import { failureOf } from "../support/error-reply.ts";
 import type { JsonRpcMessage } from "../support/json-rpc.ts";
 import { META } from "../support/modern-client.ts";
 import {

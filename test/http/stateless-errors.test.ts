@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { failureOf } from "../support/failure.ts";
-import { Gate } from "../support/gate.ts";
+import { failureOf } from "../support/error-reply.ts";
+import { Gate } from "../support/fixture-server.ts";
 import { type HttpCall, send } from "../support/http-client.ts";
 import { JSON_HEADERS } from "../support/mcp-client.ts";
 import { MODERN_VERSION, type ModernReply } from "../support/modern-client.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { failureOf, HEADER_MISMATCH, INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_VERSION } from "../support/failure.ts";
+import { HEADER_MISMATCH, INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, failureOf } from "../support/error-reply.ts";
 import { type Headers, type HttpReply, send } from "../support/http-client.ts";
 import { META, type ModernCall } from "../support/modern-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";

@@ -1,10 +1,9 @@
 import { Agent } from "node:http";
 import { describe, expect, it } from "vitest";
-import { failureOf } from "../support/failure.ts";
-import { META, type ModernClient, type ModernReply } from "../support/modern-client.ts";
-import type { ModernListen } from "../support/modern-listen.ts";
+import { failureOf } from "../support/error-reply.ts";
+import { META, type ModernClient, type ModernListen, type ModernReply } from "../support/modern-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
-import { offer } from "../support/offers.ts";
+import { offer } from "../support/fixture-server.ts";
 import { TempDir } from "../support/temp-dir.ts";
 import { flagsForTokens, TOKENS, tokenClients } from "../support/token-clients.ts";
 

@@ -1,11 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { waitForHanging } from "../support/in-flight.ts";
+import { TempDir } from "../support/temp-dir.ts";
+import { offer, waitForHanging } from "../support/fixture-server.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { META, type ModernClient } from "../support/modern-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
-import { offer } from "../support/offers.ts";
-import { TempDir } from "../support/temp-dir.ts";
 import { flagsForTokens, tokenClients } from "../support/token-clients.ts";
 
 const LOGGING = { FIXTURE_INITIALIZE_RESULT: offer({ tools: {}, logging: {} }) };

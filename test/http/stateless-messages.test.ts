@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { failureOf, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND } from "../support/failure.ts";
+import { INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, failureOf } from "../support/error-reply.ts";
 import { send } from "../support/http-client.ts";
-import { readSeen } from "../support/in-flight.ts";
+import { readSeen } from "../support/fixture-server.ts";
 import { JSON_HEADERS } from "../support/mcp-client.ts";
 import { META, MODERN_VERSION } from "../support/modern-client.ts";
 import { HttpBench } from "../support/http-bench.ts";

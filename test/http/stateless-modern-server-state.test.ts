@@ -1,16 +1,14 @@
 import { beforeAll, describe, expect, it } from "vitest";
-import { crashProcess } from "../support/crash.ts";
+import { Gate, crashProcess, readWhere } from "../support/fixture-server.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { failureOf, INVALID_PARAMS } from "../support/failure.ts";
-import { Gate } from "../support/gate.ts";
+import { TempDir } from "../support/temp-dir.ts";
+import { INVALID_PARAMS, failureOf } from "../support/error-reply.ts";
 import { send } from "../support/http-client.ts";
-import { readWhere } from "../support/in-flight.ts";
 import { resultText } from "../support/json-rpc.ts";
 import type { ModernClient, ModernReply } from "../support/modern-client.ts";
 import { FORM_ELICITATION, UNKNOWN_STATE } from "../support/questions.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
-import { TempDir } from "../support/temp-dir.ts";
 import { flagsForTokens, tokenClients } from "../support/token-clients.ts";
 
 const ANSWERS = { name: { action: "accept", content: { name: "Ann" } } };

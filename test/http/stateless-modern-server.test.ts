@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { readSeen, waitForHanging, waitForSeen } from "../support/in-flight.ts";
+import { readSeen, waitForHanging, waitForSeen } from "../support/fixture-server.ts";
 import { type JsonRpcMessage, progressTokenOf, readResponse, resultText } from "../support/json-rpc.ts";
 import { META, type ModernCall, type ModernClient } from "../support/modern-client.ts";
 import { HttpBench } from "../support/http-bench.ts";

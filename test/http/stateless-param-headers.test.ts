@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { failureOf, HEADER_MISMATCH } from "../support/failure.ts";
-import { readSeen } from "../support/in-flight.ts";
+import { HEADER_MISMATCH, failureOf } from "../support/error-reply.ts";
+import { readSeen } from "../support/fixture-server.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { type ListedTool, ListedTools } from "../support/listed-tools.ts";
-import { headerValue, type ModernCall, type ModernClient } from "../support/modern-client.ts";
+import { type ModernCall, type ModernClient, headerValue } from "../support/modern-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
 type Headers = Readonly<Record<string, string>>;

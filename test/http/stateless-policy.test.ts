@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { failureOf } from "../support/failure.ts";
+import { failureOf } from "../support/error-reply.ts";
 import { send } from "../support/http-client.ts";
-import { readSeen } from "../support/in-flight.ts";
+import { readSeen } from "../support/fixture-server.ts";
 import { readResponse, resultText } from "../support/json-rpc.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { type ListedTool, listedTool, ListedTools } from "../support/listed-tools.ts";

@@ -5,7 +5,7 @@ import { InteropClient } from "../support/sdk-clients.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { LogLine, RunningSidecar } from "../support/running-sidecar.ts";
 import { isAlive } from "../support/sidecar.ts";
-import { readStatus, type Status } from "../support/status.ts";
+import { type Status, readStatus } from "../support/status.ts";
 
 function started(sidecar: RunningSidecar): unknown[] {
   return sidecar.logLines.filter(({ msg }) => msg === "mcp server started").map((line: LogLine) => line["lane"] ?? "shared");

@@ -1,9 +1,8 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import { readSeen, waitForHanging, waitForSeen } from "../support/in-flight.ts";
+import { offer, readSeen, waitForHanging, waitForSeen } from "../support/fixture-server.ts";
 import { EVERYTHING, waitUntilFree } from "../support/listens.ts";
 import { HttpBench } from "../support/http-bench.ts";
-import { offer } from "../support/offers.ts";
 import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
 import { flagsForTokens, TOKENS, tokenClients } from "../support/token-clients.ts";

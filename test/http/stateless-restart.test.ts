@@ -1,14 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { crashProcess } from "../support/crash.ts";
-import { Gate } from "../support/gate.ts";
-import { readWhere } from "../support/in-flight.ts";
+import { Gate, QUICK_RESTART, crashProcess, offer, readWhere } from "../support/fixture-server.ts";
 import { EVERYTHING, noticeOf, waitForListens, waitUntilFree } from "../support/listens.ts";
 import type { ModernClient } from "../support/modern-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
-import { offer } from "../support/offers.ts";
 import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
 
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 const UPDATED = "notifications/resources/updated";
 const LISTS = ["tools", "prompts", "resources"].map((list) => `notifications/${list}/list_changed`);
 const GRACEFUL = { result: { resultType: "complete" } };
@@ -17,7 +13,6 @@ function start(mode: string, { env, flags = [] }: StartOptions = {}): Promise<Ru
   return HttpBench.start({ mode, flags: [...QUICK_RESTART, ...flags], ...(env === undefined ? {} : { env }) });
 }
 
-/** Kills the server that answers this client, and returns when the sidecar has noticed. */
 async function crashServerOf(sidecar: RunningSidecar, client: ModernClient): Promise<void> {
   await crashProcess(sidecar, (await readWhere(client)).pid);
 }

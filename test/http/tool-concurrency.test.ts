@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { GatedCalls, LET_THROUGH } from "../support/gated-calls.ts";
 import { readResponse } from "../support/json-rpc.ts";
-import { LaneClient } from "../support/lane-client.ts";
-import { LANE_CLIENTS } from "../support/lanes.ts";
+import { LANE_CLIENTS, LaneClient } from "../support/lane-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";

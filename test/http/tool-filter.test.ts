@@ -1,18 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { crash, crashProcess } from "../support/crash.ts";
+import { QUICK_RESTART, crash, crashProcess, readSeen, readWhere } from "../support/fixture-server.ts";
 import { errorData, errorReply, readError } from "../support/error-reply.ts";
 import type { HttpReply } from "../support/http-client.ts";
-import { readSeen, readWhere } from "../support/in-flight.ts";
 import { type JsonRpcMessage, readResponse } from "../support/json-rpc.ts";
-import type { LaneClient } from "../support/lane-client.ts";
-import { LANE_CLIENTS } from "../support/lanes.ts";
+import { LANE_CLIENTS, type LaneClient } from "../support/lane-client.ts";
 import { calledNames, listedNames, listedTool, type ListedTool, ListedTools, WITNESSES } from "../support/listed-tools.ts";
 import type { McpClient } from "../support/mcp-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";
 
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 const DENY = ["--deny-tools", "secret_*"];
 /** As long as the hidden tool's name, so that responses have the same length. */
 const [HIDDEN, NEVER_WAS] = ["secret_tool", "no_such_one"];

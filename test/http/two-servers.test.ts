@@ -1,6 +1,5 @@
 import { expect, it } from "vitest";
-import { crash } from "../support/crash.ts";
-import { waitForHanging } from "../support/in-flight.ts";
+import { crash, waitForHanging } from "../support/fixture-server.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { readStatus } from "../support/status.ts";

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { ConsumerClient } from "../support/consumer-client.ts";
 import { DiscoveryClient } from "../support/discovery-client.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { Gate } from "../support/gate.ts";
+import { Gate } from "../support/fixture-server.ts";
 import { send } from "../support/http-client.ts";
 import { Pod } from "../support/pod.ts";
 import { EXAMPLE, FIXTURE, Sidecar } from "../support/sidecar.ts";

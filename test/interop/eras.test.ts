@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { CONFORMANCE_SERVER, MODERN_CONFORMANCE_SERVER } from "../support/conformance.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { ModernSdkClient } from "../support/modern-sdk-client.ts";
@@ -34,24 +34,22 @@ async function connectModern(url: string, negotiation: "pinned" | "auto"): Promi
   return client;
 }
 
-describe("any client uses any server, as README.md says", async () => {
-  const sidecars = new Map<string, Sidecar>();
-  for (const [column, { command }] of Object.entries(SERVERS)) sidecars.set(column, disposeAfterAll(await Sidecar.start({ command })));
-  const pairs = Object.entries(CLIENTS).flatMap(([row, client]) =>
-    Object.entries(SERVERS).map(([column, server]) => ({ row, client, column, server })),
-  );
+const sidecars = new Map<string, Sidecar>();
+for (const [column, { command }] of Object.entries(SERVERS)) sidecars.set(column, disposeAfterAll(await Sidecar.start({ command })));
+const pairs = Object.entries(CLIENTS).flatMap(([row, client]) =>
+  Object.entries(SERVERS).map(([column, server]) => ({ row, client, column, server })),
+);
 
-  it.each(pairs)("a client $row calls and answers a server $column", async ({ client, column, server }) => {
-    const sidecar = sidecars.get(column) as Sidecar;
-    const { sessions } = await readStatus(sidecar);
-    await using caller = await client.connect(sidecar.url);
-    expect(await caller.toolText("test_simple_text")).toBe("A simple text.");
-    expect(await caller.toolText("test_elicitation", { message: "Who?" })).toContain("accept");
-    const status = await readStatus(sidecar);
-    expect(status.sessions - sessions).toBe(client.uses === "session" ? 1 : 0);
-    const speaks: readonly string[] = server.speaks;
-    // The era is not found out for sessions.
-    const era = speaks.includes("stateless") ? "modern" : "legacy";
-    expect(client.uses === "session" ? era : status.stateless?.serverEra).toBe(era);
-  });
+it.each(pairs)("a client $row calls and answers a server $column", async ({ client, column, server }) => {
+  const sidecar = sidecars.get(column) as Sidecar;
+  const { sessions } = await readStatus(sidecar);
+  await using caller = await client.connect(sidecar.url);
+  expect(await caller.toolText("test_simple_text")).toBe("A simple text.");
+  expect(await caller.toolText("test_elicitation", { message: "Who?" })).toContain("accept");
+  const status = await readStatus(sidecar);
+  expect(status.sessions - sessions).toBe(client.uses === "session" ? 1 : 0);
+  const speaks: readonly string[] = server.speaks;
+  // The era is not found out for sessions.
+  const era = speaks.includes("stateless") ? "modern" : "legacy";
+  expect(client.uses === "session" ? era : status.stateless?.serverEra).toBe(era);
 });

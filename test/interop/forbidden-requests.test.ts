@@ -3,7 +3,7 @@ import { createInterface } from "node:readline";
 import { describe, expect, it } from "vitest";
 import { CONFORMANCE_SERVER, MODERN_CONFORMANCE_SERVER } from "../support/conformance.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { failureOf, INVALID_PARAMS, INVALID_REQUEST } from "../support/failure.ts";
+import { INVALID_PARAMS, INVALID_REQUEST, failureOf } from "../support/error-reply.ts";
 import type { JsonRpcMessage } from "../support/json-rpc.ts";
 import { LegacySseClient } from "../support/legacy-sse-client.ts";
 import { initializeRequest } from "../support/mcp-client.ts";

@@ -1,12 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { ASKABLE } from "../support/mcp-client.ts";
 import { ModernSdkClient, NEGOTIATIONS } from "../support/modern-sdk-client.ts";
-import { offer } from "../support/offers.ts";
+import { offer } from "../support/fixture-server.ts";
 import { OwnedResources } from "../support/owned-resources.ts";
-import { RestartableSidecar } from "../support/restartable-sidecar.ts";
+import { KEYED, RestartableSidecar, receivedInitializes } from "../support/restartable-sidecar.ts";
 import { CLIENTS, InteropClient, type InteropOptions } from "../support/sdk-clients.ts";
-import { receivedInitializes } from "../support/server-record.ts";
-import { KEYED } from "../support/session-keys.ts";
 import type { StartOptions } from "../support/sidecar.ts";
 
 const PERSISTENT: StartOptions = { flags: ["--request-log", "all"], env: KEYED };

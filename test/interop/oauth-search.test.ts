@@ -2,14 +2,13 @@ import { Client as Client2, StreamableHTTPClientTransport as Transport2 } from "
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import type { OAuthClientProvider } from "@modelcontextprotocol/sdk/client/auth.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 const IDENTITY = { name: "interop", version: "1.0.0" };
 const REASON = "The sidecar has no OAuth; clients need the header `Authorization: Bearer TOKEN`.";
 
-/** A client that would let a person sign in. */
 const authProvider: OAuthClientProvider = {
   redirectUrl: "http://127.0.0.1:1/callback",
   clientMetadata: { redirect_uris: ["http://127.0.0.1:1/callback"], client_name: "interop" },
@@ -22,18 +21,16 @@ const authProvider: OAuthClientProvider = {
   codeVerifier: () => "verifier",
 };
 
-describe("an official client that looks for an OAuth server", async () => {
-  const sidecar = disposeAfterAll(await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: "a-token-of-some-length" } }));
+const sidecar = disposeAfterAll(await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: "a-token-of-some-length" } }));
 
-  it("the client of SDK 1.x shows the sidecar's sentence", async () => {
-    const transport = new StreamableHTTPClientTransport(new URL(sidecar.url), { authProvider });
-    const failure = await new Client(IDENTITY).connect(transport).catch((error: unknown) => (error as Error).message);
-    expect(failure).toBe(`There is nothing at /register; the MCP endpoint is /mcp. ${REASON}`);
-  });
+it("the client of SDK 1.x shows the sidecar's sentence", async () => {
+  const transport = new StreamableHTTPClientTransport(new URL(sidecar.url), { authProvider });
+  const failure = await new Client(IDENTITY).connect(transport).catch((error: unknown) => (error as Error).message);
+  expect(failure).toBe(`There is nothing at /register; the MCP endpoint is /mcp. ${REASON}`);
+});
 
-  it("the client of SDK 2.x shows the sidecar's sentence", async () => {
-    const transport = new Transport2(new URL(sidecar.url), { authProvider });
-    const failure = await new Client2(IDENTITY).connect(transport).catch((error: unknown) => (error as Error).message);
-    expect(failure).toContain(`There is nothing at /register; the MCP endpoint is /mcp. ${REASON}`);
-  });
+it("the client of SDK 2.x shows the sidecar's sentence", async () => {
+  const transport = new Transport2(new URL(sidecar.url), { authProvider });
+  const failure = await new Client2(IDENTITY).connect(transport).catch((error: unknown) => (error as Error).message);
+  expect(failure).toContain(`There is nothing at /register; the MCP endpoint is /mcp. ${REASON}`);
 });

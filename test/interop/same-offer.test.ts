@@ -3,10 +3,10 @@ import { McpError } from "@modelcontextprotocol/sdk/types.js";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
+import { TempDir } from "../support/temp-dir.ts";
 import { EVERYTHING, filesystem, MEMORY } from "../support/real-servers.ts";
 import { DirectClient, SdkClient } from "../support/sdk-client.ts";
 import { EXAMPLE, Sidecar } from "../support/sidecar.ts";
-import { TempDir } from "../support/temp-dir.ts";
 
 interface RealServer {
   readonly name: string;

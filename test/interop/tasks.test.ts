@@ -17,7 +17,6 @@ const TASK_SERVER = [process.execPath, fileURLToPath(new URL("../fixtures/task-s
 const TTL_MS = 60_000;
 
 interface TaskRun {
-  /** Removes repeated messages. */
   readonly types: readonly string[];
   readonly progress: readonly number[];
   readonly text: string;

@@ -1,10 +1,9 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { CONFORMANCE_SERVER } from "../support/conformance.ts";
 import { CuttingProxy } from "../support/cutting-proxy.ts";
 import { OwnedResources } from "../support/owned-resources.ts";
 import { groupEnd } from "../support/process-end.ts";
-import type { Answer } from "../support/sdk-client-questions.ts";
-import { InteropClient, type Sdk } from "../support/sdk-clients.ts";
+import { type Answer, InteropClient, type Sdk } from "../support/sdk-clients.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 const CALLS = 50;
@@ -26,7 +25,6 @@ const PARTICIPANTS = Array.from({ length: 10 }, (_, index): Participant => {
   return { name: `${sdk} ${lane} ${index}`, sdk, lane };
 });
 
-/** A model that names itself. */
 function sign(name: string): Answer {
   return ({ params }) => {
     const [{ content } = {}] = params["messages"] as { content: { text: string } }[];
@@ -73,32 +71,30 @@ function privatePids(sidecar: Sidecar): Promise<number[]> {
   }, "six private servers");
 }
 
-describe("ten clients of both SDK generations at once", () => {
-  it("each client gets its own responses, progress and requests although connections are cut, and no process remains", async () => {
-    await using sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
-    await using stack = new OwnedResources();
-    const cuts: Promise<void>[] = [];
-    // From its first question on, each session gets a server of its own.
-    const first = stack.use(await InteropClient.connect("v2", sidecar.url, { answer: sign("first") }));
-    expect(await first.toolText("test_sampling", { prompt: "alone" })).toBe("The model said: first read alone");
-    await first[Symbol.asyncDispose]();
-    const clients: InteropClient[] = [];
-    for (const { name, sdk, lane } of PARTICIPANTS) {
-      const proxy = stack.use(await CuttingProxy.start(sidecar.origin));
-      for (let count = 0; count < CUTS; count++) cuts.push(proxy.cutBehind('"progress":2', { isHalfOpen: count % 2 === 0 }));
-      clients.push(stack.use(await InteropClient.connect(sdk, proxy.url, { lane, answer: sign(name) })));
-    }
-    const answers = clients.map((client, index) => callAll(client, PARTICIPANTS[index] as Participant));
-    expect(await Promise.all(answers)).toEqual(PARTICIPANTS.map(expectedOf));
-    await Promise.all(cuts);
-    for (const [index, { asked, heard }] of clients.entries()) {
-      const { name = "", lane } = PARTICIPANTS[index] ?? {};
-      expect(asked).toHaveLength(lane === "private" ? CALLS / ASKING : 0);
-      for (const { params } of asked) expect(JSON.stringify(params)).toContain(`${name} prompt`);
-      expect(heard).toEqual([]);
-    }
-    const pids = await privatePids(sidecar);
-    await Promise.all(clients.map((client) => client[Symbol.asyncDispose]()));
-    await Promise.all(pids.map(groupEnd));
-  });
+it("each client gets its own responses, progress and requests although connections are cut, and no process remains", async () => {
+  await using sidecar = await Sidecar.start({ command: CONFORMANCE_SERVER });
+  await using stack = new OwnedResources();
+  const cuts: Promise<void>[] = [];
+  // From its first question on, each session gets a server of its own.
+  const first = stack.use(await InteropClient.connect("v2", sidecar.url, { answer: sign("first") }));
+  expect(await first.toolText("test_sampling", { prompt: "alone" })).toBe("The model said: first read alone");
+  await first[Symbol.asyncDispose]();
+  const clients: InteropClient[] = [];
+  for (const { name, sdk, lane } of PARTICIPANTS) {
+    const proxy = stack.use(await CuttingProxy.start(sidecar.origin));
+    for (let count = 0; count < CUTS; count++) cuts.push(proxy.cutBehind('"progress":2', { isHalfOpen: count % 2 === 0 }));
+    clients.push(stack.use(await InteropClient.connect(sdk, proxy.url, { lane, answer: sign(name) })));
+  }
+  const answers = clients.map((client, index) => callAll(client, PARTICIPANTS[index] as Participant));
+  expect(await Promise.all(answers)).toEqual(PARTICIPANTS.map(expectedOf));
+  await Promise.all(cuts);
+  for (const [index, { asked, heard }] of clients.entries()) {
+    const { name = "", lane } = PARTICIPANTS[index] ?? {};
+    expect(asked).toHaveLength(lane === "private" ? CALLS / ASKING : 0);
+    for (const { params } of asked) expect(JSON.stringify(params)).toContain(`${name} prompt`);
+    expect(heard).toEqual([]);
+  }
+  const pids = await privatePids(sidecar);
+  await Promise.all(clients.map((client) => client[Symbol.asyncDispose]()));
+  await Promise.all(pids.map(groupEnd));
 });

@@ -4,10 +4,9 @@ import { cpuMsOfProcess } from "../support/cpu-time.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
-import { waitForHanging } from "../support/in-flight.ts";
-import { getBytes, headBytes, postBytes } from "../support/mcp-request-bytes.ts";
+import { waitForHanging } from "../support/fixture-server.ts";
+import { RawConnection, getBytes, headBytes, postBytes } from "../support/raw-connection.ts";
 import { openUnread } from "../support/open-sockets.ts";
-import { RawConnection } from "../support/raw-connection.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
 

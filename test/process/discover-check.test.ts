@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { MAX_FILE_BYTES } from "../../src/policy/descriptor.ts";
 import { listTools, runDiscover, RunningDiscover } from "../support/discover.ts";
 import { FIXTURE } from "../support/sidecar.ts";
@@ -44,92 +44,90 @@ async function checkInput(
   return { code, stdout: running.stdout, stderr: running.stderr };
 }
 
-describe("discover --check", () => {
-  it("the exit code is 0 and stdout empty if the tools match in any order", async () => {
-    const reordered = { ...SEARCH, inputSchema: { properties: { limit: { maximum: 100, type: "integer" } }, type: "object" } };
-    expect(await check([SEARCH, FETCH], [FETCH, reordered])).toMatchObject({
-      code: 0,
-      stdout: "",
-      stderr: "2 tools, as in DIR/snapshot.json\n",
-    });
+it("the exit code is 0 and stdout empty if the tools match in any order", async () => {
+  const reordered = { ...SEARCH, inputSchema: { properties: { limit: { maximum: 100, type: "integer" } }, type: "object" } };
+  expect(await check([SEARCH, FETCH], [FETCH, reordered])).toMatchObject({
+    code: 0,
+    stdout: "",
+    stderr: "2 tools, as in DIR/snapshot.json\n",
   });
+});
 
-  it("drift gives exit code 3, and stdout names each difference on a line", async () => {
-    const changed = {
-      ...SEARCH,
-      description: "Searches, and tells us all.",
-      inputSchema: { type: "object", properties: { limit: { type: "integer", maximum: 1000 } } },
-      annotations: { readOnlyHint: false },
-    };
-    const { code, stdout, stderr } = await check([SEARCH, FETCH], [{ name: "exfiltrate", description: "New." }, changed]);
-    expect(code).toBe(3);
-    expect(stdout.trimEnd().split("\n")).toEqual([
-      '+ exfiltrate: new: "New."',
-      "- fetch: missing: the server does not list it",
-      '~ search: description: "Searches." -> "Searches, and tells us all."',
-      "~ search: inputSchema.properties.limit.maximum: 100 -> 1000",
-      "~ search: annotations.readOnlyHint: true -> false",
-    ]);
-    expect(stderr).toBe("3 of the tools differ from DIR/snapshot.json\n");
-  });
+it("drift gives exit code 3, and stdout names each difference on a line", async () => {
+  const changed = {
+    ...SEARCH,
+    description: "Searches, and tells us all.",
+    inputSchema: { type: "object", properties: { limit: { type: "integer", maximum: 1000 } } },
+    annotations: { readOnlyHint: false },
+  };
+  const { code, stdout, stderr } = await check([SEARCH, FETCH], [{ name: "exfiltrate", description: "New." }, changed]);
+  expect(code).toBe(3);
+  expect(stdout.trimEnd().split("\n")).toEqual([
+    '+ exfiltrate: new: "New."',
+    "- fetch: missing: the server does not list it",
+    '~ search: description: "Searches." -> "Searches, and tells us all."',
+    "~ search: inputSchema.properties.limit.maximum: 100 -> 1000",
+    "~ search: annotations.readOnlyHint: true -> false",
+  ]);
+  expect(stderr).toBe("3 of the tools differ from DIR/snapshot.json\n");
+});
 
-  it("a changed command, argument list or image is a note on stderr, not drift", async () => {
-    const same = await check([SEARCH], [SEARCH], ["--image", "claw:v1"]);
-    expect(same).toMatchObject({ code: 0, stderr: "1 tool, as in DIR/snapshot.json\n" });
-    await using directory = await TempDir.create();
-    const path = directory.file("snapshot.json");
-    const env = await listTools(directory, [SEARCH]);
-    await runDiscover(["--out", path, "--image", "claw:v1", ...SERVER], { env });
-    const script = `exec '${process.execPath}' '${FIXTURE}'`;
-    const { code, stdout, stderr } = await runDiscover(["--check", path, "--image", "claw:v2", "sh", "-c", script], { env });
-    expect({ code, stdout }).toEqual({ code: 0, stdout: "" });
-    expect(stderr.split("\n").slice(0, 3)).toEqual([
-      "note: the command differs from the one in the descriptor",
-      "note: the list of arguments differs from the one in the descriptor",
-      "note: the wrapper image differs from the one in the descriptor",
-    ]);
-  });
+it("a changed command, argument list or image is a note on stderr, not drift", async () => {
+  const same = await check([SEARCH], [SEARCH], ["--image", "claw:v1"]);
+  expect(same).toMatchObject({ code: 0, stderr: "1 tool, as in DIR/snapshot.json\n" });
+  await using directory = await TempDir.create();
+  const path = directory.file("snapshot.json");
+  const env = await listTools(directory, [SEARCH]);
+  await runDiscover(["--out", path, "--image", "claw:v1", ...SERVER], { env });
+  const script = `exec '${process.execPath}' '${FIXTURE}'`;
+  const { code, stdout, stderr } = await runDiscover(["--check", path, "--image", "claw:v2", "sh", "-c", script], { env });
+  expect({ code, stdout }).toEqual({ code: 0, stdout: "" });
+  expect(stderr.split("\n").slice(0, 3)).toEqual([
+    "note: the command differs from the one in the descriptor",
+    "note: the list of arguments differs from the one in the descriptor",
+    "note: the wrapper image differs from the one in the descriptor",
+  ]);
+});
 
-  it("the exit code is 1, not 3, if the server fails", async () => {
-    await using directory = await TempDir.create();
-    const path = directory.file("snapshot.json");
-    writeFileSync(path, JSON.stringify({ version: 2, tools: [SEARCH] }));
-    const { code, stdout, stderr } = await runDiscover(["--check", path, ...SERVER, "exit-at-initialize"]);
-    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
-    expect(stderr).toContain("exited with code 3 before it answered initialize");
-  });
+it("the exit code is 1, not 3, if the server fails", async () => {
+  await using directory = await TempDir.create();
+  const path = directory.file("snapshot.json");
+  writeFileSync(path, JSON.stringify({ version: 2, tools: [SEARCH] }));
+  const { code, stdout, stderr } = await runDiscover(["--check", path, ...SERVER, "exit-at-initialize"]);
+  expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+  expect(stderr).toContain("exited with code 3 before it answered initialize");
+});
 
-  it("the descriptor is read from standard input if the file is -", async () => {
-    await using directory = await TempDir.create();
-    const descriptor = JSON.stringify({ version: 2, tools: [SEARCH] });
-    const same = await checkInput(descriptor, await listTools(directory, [SEARCH]));
-    expect(same).toEqual({ code: 0, stdout: "", stderr: "1 tool, as in standard input\n" });
-    const drifted = await checkInput(descriptor, await listTools(directory, [FETCH]));
-    expect(drifted).toMatchObject({ code: 3, stderr: "2 of the tools differ from standard input\n" });
-    expect(drifted.stdout.split("\n")[0]).toMatch(/^\+ fetch: new/);
-  });
+it("the descriptor is read from standard input if the file is -", async () => {
+  await using directory = await TempDir.create();
+  const descriptor = JSON.stringify({ version: 2, tools: [SEARCH] });
+  const same = await checkInput(descriptor, await listTools(directory, [SEARCH]));
+  expect(same).toEqual({ code: 0, stdout: "", stderr: "1 tool, as in standard input\n" });
+  const drifted = await checkInput(descriptor, await listTools(directory, [FETCH]));
+  expect(drifted).toMatchObject({ code: 3, stderr: "2 of the tools differ from standard input\n" });
+  expect(drifted.stdout.split("\n")[0]).toMatch(/^\+ fetch: new/);
+});
 
-  it.each([
-    ["is empty", "", "standard input: is not JSON"],
-    ["is not a descriptor", "[]", "standard input: is not a descriptor"],
-    ["is not UTF-8", Buffer.from([0xff]), "standard input: is not UTF-8"],
-    ["exceeds the limit of files", Buffer.alloc(MAX_FILE_BYTES + 1, " "), `standard input: has more than ${MAX_FILE_BYTES} bytes`],
-  ])("the exit code is 1, without a server start, if standard input %s", async (_what, text, reason) => {
-    await using directory = await TempDir.create();
-    const { code, stdout, stderr } = await checkInput(text, {}, ["sh", "-c", `touch '${directory.file("started")}'`]);
-    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
-    expect(stderr).toContain(`discover failed: ${reason}`);
-    expect(stderr.trimEnd().split("\n")).toHaveLength(1);
-    expect(readdirSync(directory.path)).toEqual([]);
-  });
+it.each([
+  ["is empty", "", "standard input: is not JSON"],
+  ["is not a descriptor", "[]", "standard input: is not a descriptor"],
+  ["is not UTF-8", Buffer.from([0xff]), "standard input: is not UTF-8"],
+  ["exceeds the limit of files", Buffer.alloc(MAX_FILE_BYTES + 1, " "), `standard input: has more than ${MAX_FILE_BYTES} bytes`],
+])("the exit code is 1, without a server start, if standard input %s", async (_what, text, reason) => {
+  await using directory = await TempDir.create();
+  const { code, stdout, stderr } = await checkInput(text, {}, ["sh", "-c", `touch '${directory.file("started")}'`]);
+  expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+  expect(stderr).toContain(`discover failed: ${reason}`);
+  expect(stderr.trimEnd().split("\n")).toHaveLength(1);
+  expect(readdirSync(directory.path)).toEqual([]);
+});
 
-  it("SIGINT ends discover while standard input is open", async () => {
-    await using running = new RunningDiscover(["--check", "-", ...SERVER], { stdin: "pipe" });
-    const { stdin } = running.process;
-    // More than the pipe holds: the program reads once this is written.
-    await new Promise((resolve) => stdin?.write(" ".repeat(1_000_000), resolve));
-    running.process.kill("SIGINT");
-    expect(await running.exited).toEqual({ code: 130, signal: null });
-    expect(running.stderr).toBe("discover failed: ended by SIGINT\n");
-  });
+it("SIGINT ends discover while standard input is open", async () => {
+  await using running = new RunningDiscover(["--check", "-", ...SERVER], { stdin: "pipe" });
+  const { stdin } = running.process;
+  // More than the pipe holds: the program reads once this is written.
+  await new Promise((resolve) => stdin?.write(" ".repeat(1_000_000), resolve));
+  running.process.kill("SIGINT");
+  expect(await running.exited).toEqual({ code: 130, signal: null });
+  expect(running.stderr).toBe("discover failed: ended by SIGINT\n");
 });

@@ -23,7 +23,6 @@ function writeForever(response: ServerResponse, mediaType: string, chunk: Buffer
   write();
 }
 
-/** Answers all requests except `tools/list`. @returns false for `tools/list`. */
 function answerHandshake({ method, message }: Asked, response: ServerResponse): boolean {
   if (method === "DELETE") response.writeHead(405).end();
   else if (message.method === "initialize") json(response, { jsonrpc: "2.0", id: message.id, result: INITIALIZE_RESULT });
@@ -38,89 +37,85 @@ async function failure(url: string, flags: readonly string[] = []): Promise<stri
   return stderr;
 }
 
-describe("discover --url", () => {
-  it("the token is read from the environment, and a failure names its variable", async () => {
-    const token = "t0ken-of-the-pod";
-    await using sidecar = await Sidecar.start({ command: [process.execPath, EXAMPLE], env: { CLAW_MCP_STDIO_AUTH_TOKEN: token } });
-    expect((await discoverSnapshot(["--url", sidecar.url], { CLAW_MCP_STDIO_AUTH_TOKEN: token })).tools).toHaveLength(2);
-    const said = new RegExp(
-      `^discover failed: ${sidecar.url}: initialize: HTTP 401 Unauthorized: .*\\(set CLAW_MCP_STDIO_AUTH_TOKEN\\)\\n$`,
-    );
-    expect(await failure(sidecar.url)).toMatch(said);
-    const wrong = await runDiscover(["--url", sidecar.url], { env: { CLAW_MCP_STDIO_AUTH_TOKEN: "wr0ng-token-of-it" } });
-    expect(wrong).toMatchObject({ code: 1, stderr: expect.stringContaining("(see CLAW_MCP_STDIO_AUTH_TOKEN)") as string });
-    expect(wrong.stderr).not.toContain("wr0ng");
+it("the token is read from the environment, and a failure names its variable", async () => {
+  const token = "t0ken-of-the-pod";
+  await using sidecar = await Sidecar.start({ command: [process.execPath, EXAMPLE], env: { CLAW_MCP_STDIO_AUTH_TOKEN: token } });
+  expect((await discoverSnapshot(["--url", sidecar.url], { CLAW_MCP_STDIO_AUTH_TOKEN: token })).tools).toHaveLength(2);
+  const said = new RegExp(`^discover failed: ${sidecar.url}: initialize: HTTP 401 Unauthorized: .*\\(set CLAW_MCP_STDIO_AUTH_TOKEN\\)\\n$`);
+  expect(await failure(sidecar.url)).toMatch(said);
+  const wrong = await runDiscover(["--url", sidecar.url], { env: { CLAW_MCP_STDIO_AUTH_TOKEN: "wr0ng-token-of-it" } });
+  expect(wrong).toMatchObject({ code: 1, stderr: expect.stringContaining("(see CLAW_MCP_STDIO_AUTH_TOKEN)") as string });
+  expect(wrong.stderr).not.toContain("wr0ng");
+});
+
+describe("a failure of discover --url", () => {
+  it.each<[string, (response: ServerResponse, id: number | undefined) => void, string]>([
+    ["an HTTP error", (response) => void response.writeHead(503).end("no room\nfor you"), "HTTP 503 Service Unavailable: no room"],
+    [
+      "a redirect, which is not followed because the token is for one host,",
+      (response) => void response.writeHead(307, { Location: "http://127.0.0.1:1/" }).end(),
+      "HTTP 307 Temporary Redirect",
+    ],
+    [
+      "a JSON-RPC error with terminal control characters",
+      (response, id) => json(response, { jsonrpc: "2.0", id, error: { code: -32602, message: "not\u001B[2J\nyou" } }),
+      "the server answered initialize with an error: not you (code -32602)",
+    ],
+    [
+      "an event stream that ends too early",
+      (response) => void response.writeHead(200, { "Content-Type": "text/event-stream" }).end("data: {}\n\n"),
+      "the event stream ended without a response",
+    ],
+    [
+      "a response that switches to another protocol",
+      (response) => void response.socket?.end("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"),
+      "initialize: bad upgrade",
+    ],
+    [
+      "an endless response",
+      (response) => writeForever(response, "application/json", Buffer.alloc(1024 * 1024, " ")),
+      "the response is longer than 8388608 bytes",
+    ],
+    [
+      "an endless event of empty lines",
+      (response) => writeForever(response, "text/event-stream", Buffer.from("data:\n".repeat(10_000))),
+      "the response is longer than 8388608 bytes",
+    ],
+  ])("%s is reported on one line", async (_what, answer, said) => {
+    await using server = await OtherServer.start(({ message }, response) => answer(response, message.id));
+    const stderr = await failure(server.url);
+    expect(stderr.startsWith(`discover failed: `)).toBe(true);
+    expect(stderr.trimEnd().split("\n")).toEqual([expect.stringContaining(said)]);
   });
 
-  describe("a failure of discover --url", () => {
-    it.each<[string, (response: ServerResponse, id: number | undefined) => void, string]>([
-      ["an HTTP error", (response) => void response.writeHead(503).end("no room\nfor you"), "HTTP 503 Service Unavailable: no room"],
-      [
-        "a redirect, which is not followed because the token is for one host,",
-        (response) => void response.writeHead(307, { Location: "http://127.0.0.1:1/" }).end(),
-        "HTTP 307 Temporary Redirect",
-      ],
-      [
-        "a JSON-RPC error with terminal control characters",
-        (response, id) => json(response, { jsonrpc: "2.0", id, error: { code: -32602, message: "not\u001B[2J\nyou" } }),
-        "the server answered initialize with an error: not you (code -32602)",
-      ],
-      [
-        "an event stream that ends too early",
-        (response) => void response.writeHead(200, { "Content-Type": "text/event-stream" }).end("data: {}\n\n"),
-        "the event stream ended without a response",
-      ],
-      [
-        "a response that switches to another protocol",
-        (response) => void response.socket?.end("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"),
-        "initialize: bad upgrade",
-      ],
-      [
-        "an endless response",
-        (response) => writeForever(response, "application/json", Buffer.alloc(1024 * 1024, " ")),
-        "the response is longer than 8388608 bytes",
-      ],
-      [
-        "an endless event of empty lines",
-        (response) => writeForever(response, "text/event-stream", Buffer.from("data:\n".repeat(10_000))),
-        "the response is longer than 8388608 bytes",
-      ],
-    ])("%s is reported on one line", async (_what, answer, said) => {
-      await using server = await OtherServer.start(({ message }, response) => answer(response, message.id));
-      const stderr = await failure(server.url);
-      expect(stderr.startsWith(`discover failed: `)).toBe(true);
-      expect(stderr.trimEnd().split("\n")).toEqual([expect.stringContaining(said)]);
-    });
+  it("a refused connection is reported", async () => {
+    const server = await OtherServer.start(() => undefined);
+    const { url } = server;
+    await server[Symbol.asyncDispose]();
+    expect(await failure(url)).toBe(`discover failed: ${url}: initialize: connect ECONNREFUSED ${new URL(url).host}\n`);
+  });
 
-    it("a refused connection is reported", async () => {
-      const server = await OtherServer.start(() => undefined);
-      const { url } = server;
-      await server[Symbol.asyncDispose]();
-      expect(await failure(url)).toBe(`discover failed: ${url}: initialize: connect ECONNREFUSED ${new URL(url).host}\n`);
+  it.each(["initialize", "tools/list"])("a missing response to %s is reported after the timeout", async (method) => {
+    await using server = await OtherServer.start((asked, response) => {
+      if (asked.message.method !== method) answerHandshake(asked, response);
     });
+    expect(await failure(server.url, ["--timeout-ms", "1500"])).toBe(
+      `discover failed: no response to ${method} within 1500 ms of the start\n`,
+    );
+  });
 
-    it.each(["initialize", "tools/list"])("a missing response to %s is reported after the timeout", async (method) => {
-      await using server = await OtherServer.start((asked, response) => {
-        if (asked.message.method !== method) answerHandshake(asked, response);
-      });
-      expect(await failure(server.url, ["--timeout-ms", "1500"])).toBe(
-        `discover failed: no response to ${method} within 1500 ms of the start\n`,
-      );
+  it("SIGINT ends discover and its session", async () => {
+    const hanging = Promise.withResolvers<void>();
+    await using server = await OtherServer.start((asked, response) => {
+      const { method, id } = asked.message;
+      if (method === "initialize") json(response, { jsonrpc: "2.0", id, result: INITIALIZE_RESULT }, { "Mcp-Session-Id": "S" });
+      else if (!answerHandshake(asked, response)) hanging.resolve();
     });
-
-    it("SIGINT ends discover and its session", async () => {
-      const hanging = Promise.withResolvers<void>();
-      await using server = await OtherServer.start((asked, response) => {
-        const { method, id } = asked.message;
-        if (method === "initialize") json(response, { jsonrpc: "2.0", id, result: INITIALIZE_RESULT }, { "Mcp-Session-Id": "S" });
-        else if (!answerHandshake(asked, response)) hanging.resolve();
-      });
-      await using running = new RunningDiscover(["--url", server.url]);
-      await hanging.promise;
-      running.process.kill("SIGINT");
-      expect(await running.exited).toEqual({ code: 130, signal: null });
-      expect(running.stderr).toBe("discover failed: ended by SIGINT\n");
-      expect(server.asked.at(-1)).toMatchObject({ method: "DELETE", headers: { "mcp-session-id": "S" } });
-    });
+    await using running = new RunningDiscover(["--url", server.url]);
+    await hanging.promise;
+    running.process.kill("SIGINT");
+    expect(await running.exited).toEqual({ code: 130, signal: null });
+    expect(running.stderr).toBe("discover failed: ended by SIGINT\n");
+    expect(server.asked.at(-1)).toMatchObject({ method: "DELETE", headers: { "mcp-session-id": "S" } });
   });
 });

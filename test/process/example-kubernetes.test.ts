@@ -13,7 +13,8 @@ import { readExample } from "../support/example-files.ts";
 import { send } from "../support/http-client.ts";
 import { type Container, type PodSpec, readManifests, sidecarOf, variablesOf } from "../support/kubernetes.ts";
 import { McpClient } from "../support/mcp-client.ts";
-import { freePort, Pod } from "../support/pod.ts";
+import { freePort } from "../support/open-sockets.ts";
+import { Pod } from "../support/pod.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 

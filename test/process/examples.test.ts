@@ -12,7 +12,6 @@ import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
 const TOKEN = "a-token-for-the-examples";
-/** A tool and its arguments, in place of those that the scripts choose. */
 const CHOSEN = ["echo", '{"text":"it\'s \\"me\\""}'];
 const RESULT = '{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"5"}]}}\n';
 

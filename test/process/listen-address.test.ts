@@ -2,7 +2,8 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { connect } from "node:net";
 import { expect, it } from "vitest";
-import { containerEnvironment, freePort } from "../support/pod.ts";
+import { freePort } from "../support/open-sockets.ts";
+import { containerEnvironment } from "../support/pod.ts";
 import { FIXTURE, MAIN, runMain, Sidecar } from "../support/sidecar.ts";
 
 function start(env: Readonly<Record<string, string>>, mode = "normal"): Sidecar {

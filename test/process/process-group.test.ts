@@ -2,8 +2,8 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { describe, expect, it } from "vitest";
 import { groupExists, waitForGroupEnd } from "../../src/process/child.ts";
-import { readWhere } from "../support/in-flight.ts";
-import { readReadiness } from "../support/readiness.ts";
+import { readWhere } from "../support/fixture-server.ts";
+import { readReadiness } from "../support/status.ts";
 import { isAlive, Sidecar } from "../support/sidecar.ts";
 
 const RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "1000"];

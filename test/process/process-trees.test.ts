@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { readWhere } from "../support/in-flight.ts";
+import { readWhere } from "../support/fixture-server.ts";
 import { groupEnd } from "../support/process-end.ts";
 import { FIXTURE, groupMembers, isAlive, Sidecar } from "../support/sidecar.ts";
-import { LANES, useLane } from "../support/lanes.ts";
+import { LANES, useLane } from "../support/lane-client.ts";
 
 const RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "1000"];
 const { execPath } = process;

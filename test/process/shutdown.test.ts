@@ -1,11 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { Gate } from "../support/gate.ts";
-import { getBytes } from "../support/mcp-request-bytes.ts";
+import { Gate, NO_RESTART } from "../support/fixture-server.ts";
+import { RawConnection, getBytes } from "../support/raw-connection.ts";
 import { groupEnd } from "../support/process-end.ts";
-import { RawConnection } from "../support/raw-connection.ts";
 import { isGroupAlive, type LogLine, Sidecar } from "../support/sidecar.ts";
-
-const NO_RESTART = ["--restart-backoff-ms", "600000", "--restart-max-ms", "600000"];
 
 function serverEnd(sidecar: Sidecar): LogLine | undefined {
   return sidecar.logLines.find((line) => line.msg === "mcp server ended");

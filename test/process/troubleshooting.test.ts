@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { readDocument } from "../support/markdown.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { EXAMPLE, MAIN } from "../support/sidecar.ts";
@@ -19,11 +19,9 @@ async function run(block: string, address: string): Promise<string> {
   return stdout;
 }
 
-describe("docs/TROUBLESHOOTING.md", () => {
-  it("the commands print the output that the document shows", async () => {
-    await using sidecar = await HttpBench.start({ command: [process.execPath, EXAMPLE] });
-    const outputs: string[] = [];
-    for (const block of BLOCKS) outputs.push(await run(block, sidecar.origin.replace("http://", "")));
-    expect(outputs).toEqual(OUTPUTS.map((text): unknown => expect.stringContaining(text)));
-  });
+it("the commands print the output that the document shows", async () => {
+  await using sidecar = await HttpBench.start({ command: [process.execPath, EXAMPLE] });
+  const outputs: string[] = [];
+  for (const block of BLOCKS) outputs.push(await run(block, sidecar.origin.replace("http://", "")));
+  expect(outputs).toEqual(OUTPUTS.map((text): unknown => expect.stringContaining(text)));
 });

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { shorten } from "../../src/json/text.ts";
 import { CREDENTIAL_NAME, type Redact, Secrets } from "../../src/observe/redact.ts";
 import { limitedLog } from "../../src/observe/log.ts";
-import { RecordedLog } from "../support/recorded-log.ts";
+import { RecordedLog } from "../support/context.ts";
 
 describe("the name of a secret", () => {
   it("names of secrets are told from others", () => {

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { MemoryBudget, type MemoryHolder } from "../../src/memory.ts";
 import { SessionStore } from "../../src/session/store.ts";
 import { Session, type SessionLane } from "../../src/session/session.ts";
@@ -10,7 +10,6 @@ import { listen } from "./support/lane-bench.ts";
 const LIMIT_BYTES = 100;
 const MINUTE_MS = 60_000;
 
-/** A store of sessions with subscriptions, each opened later than the one before. */
 class Bench {
   nowMs = 0;
   readonly memory = new MemoryBudget(LIMIT_BYTES);
@@ -44,32 +43,30 @@ class Bench {
   }
 }
 
-describe("a client that would get no memory", () => {
-  it("the longest unused sessions of the client with most subscriptions make room", () => {
-    const bench = new Bench();
-    const [small, large] = [[bench.open("a", 20), bench.open("a", 10)], [40, 10, 20].map((bytes) => bench.open("b", bytes))];
-    large[0]?.touch(++bench.nowMs);
-    expect(bench.asks("new", 25)).toBe(false);
-    bench.nowMs += MINUTE_MS;
-    expect([bench.asks("new", 25), bench.ended(small), bench.ended(large), bench.context.log.lines.length]).toEqual([true, [], [1, 2], 2]);
-  });
+it("the longest unused sessions of the client with most subscriptions make room", () => {
+  const bench = new Bench();
+  const [small, large] = [[bench.open("a", 20), bench.open("a", 10)], [40, 10, 20].map((bytes) => bench.open("b", bytes))];
+  large[0]?.touch(++bench.nowMs);
+  expect(bench.asks("new", 25)).toBe(false);
+  bench.nowMs += MINUTE_MS;
+  expect([bench.asks("new", 25), bench.ended(small), bench.ended(large), bench.context.log.lines.length]).toEqual([true, [], [1, 2], 2]);
+});
 
-  it("sessions in use, used lately or without subscriptions do not make room", () => {
-    const bench = new Bench();
-    const sessions = [bench.open("a", 30), bench.open("a", 30), bench.open("b", 40), bench.open("b", 0)];
-    listen(sessions[0] ?? missing());
-    sessions[1]?.beginCall();
-    bench.nowMs += MINUTE_MS;
-    sessions[2]?.touch(bench.nowMs);
-    expect([bench.asks("new", 25), bench.ended(sessions)]).toEqual([false, []]);
-  });
+it("sessions in use, used lately or without subscriptions do not make room", () => {
+  const bench = new Bench();
+  const sessions = [bench.open("a", 30), bench.open("a", 30), bench.open("b", 40), bench.open("b", 0)];
+  listen(sessions[0] ?? missing());
+  sessions[1]?.beginCall();
+  bench.nowMs += MINUTE_MS;
+  sessions[2]?.touch(bench.nowMs);
+  expect([bench.asks("new", 25), bench.ended(sessions)]).toEqual([false, []]);
+});
 
-  it("one above its share takes room only from its own sessions", () => {
-    const bench = new Bench();
-    const [own, others] = [bench.open("a", 30), bench.open("b", 40)];
-    bench.nowMs += MINUTE_MS;
-    expect([bench.asks("a", 25), bench.ended([own, others])]).toEqual([true, [0]]);
-  });
+it("one above its share takes room only from its own sessions", () => {
+  const bench = new Bench();
+  const [own, others] = [bench.open("a", 30), bench.open("b", 40)];
+  bench.nowMs += MINUTE_MS;
+  expect([bench.asks("a", 25), bench.ended([own, others])]).toEqual([true, [0]]);
 });
 
 function missing(): never {

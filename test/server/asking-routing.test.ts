@@ -6,13 +6,12 @@ import { Routing } from "../../src/server/routing.ts";
 import { MemoryBudget } from "../../src/memory.ts";
 import type { StatelessRequest } from "../../src/server/request-check.ts";
 import type { JsonObject } from "../../src/mcp/message.ts";
-import { contextOf } from "../support/context.ts";
-import { UNGUARDED } from "../support/defects.ts";
+import { UNGUARDED, contextOf } from "../support/context.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 import { LaneBench, requestOfClient } from "./support/lane-bench.ts";
-import { AMPLE_MEMORY } from "./support/memory.ts";
+import { ACCOUNT, AMPLE_MEMORY } from "./support/memory.ts";
 import { RecordedReply } from "./support/recorded-reply.ts";
-import { StatelessCaller } from "./support/stateless-caller.ts";
+import type { Caller } from "../../src/session/session.ts";
 
 useFakeClock();
 
@@ -154,3 +153,31 @@ describe("a question to a client without a session", () => {
     expect(serverSays(QUESTION)).toMatchObject([{ id: "q", error: { message: expect.stringContaining("no memory left") as unknown } }]);
   });
 });
+
+/** A client without a session. */
+class StatelessCaller implements Caller {
+  readonly id: string;
+  readonly memory = ACCOUNT;
+  callsInFlight = 0;
+  readonly delivered: string[] = [];
+
+  constructor(id = "stateless") {
+    this.id = id;
+  }
+
+  beginCall(): void {
+    this.callsInFlight++;
+  }
+
+  endCall(): void {
+    this.callsInFlight--;
+  }
+
+  deliver(text: string): void {
+    this.delivered.push(text);
+  }
+
+  deliverOnce(text: string): void {
+    if (!this.delivered.includes(text)) this.deliver(text);
+  }
+}

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { type CallCheck, type CallVerdict } from "../../src/server/call.ts";
 import { Semaphore } from "../../src/server/slots.ts";
 import type { Config } from "../../src/config/load.ts";
@@ -9,9 +9,7 @@ import { useFakeClock } from "../support/fake-clock.ts";
 
 useFakeClock();
 
-/** A check whose verdicts the test decides. */
 class HeldCheck {
-  /** The checks that were started and not stopped. */
   readonly open: ((verdict: CallVerdict | undefined) => void)[] = [];
   stopped = 0;
 
@@ -35,7 +33,6 @@ interface CheckedBench {
   readonly session: Session;
   readonly held: HeldCheck;
   readonly call: (id: number, slots?: Semaphore) => RecordedReply;
-  /** Returns the number of calls that the server has read since the last look. */
   readonly heardCalls: () => number;
 }
 
@@ -56,36 +53,34 @@ function createBench(limits: Partial<Config> = {}): CheckedBench {
   };
 }
 
-describe("a call that is checked before it is sent", () => {
-  it("a checked call reaches the server once the check permits it", () => {
-    const { bench, held, call, heardCalls } = createBench();
-    const reply = call(1);
-    expect([heardCalls(), bench.lane.calls.load.requestsInFlight]).toEqual([0, 1]);
-    held.give();
-    bench.reply("tools/call", { result: { ok: true } });
-    expect([reply.outcome, held.stopped]).toEqual([{ ok: true }, 0]);
-  });
+it("a checked call reaches the server once the check permits it", () => {
+  const { bench, held, call, heardCalls } = createBench();
+  const reply = call(1);
+  expect([heardCalls(), bench.lane.calls.load.requestsInFlight]).toEqual([0, 1]);
+  held.give();
+  bench.reply("tools/call", { result: { ok: true } });
+  expect([reply.outcome, held.stopped]).toEqual([{ ok: true }, 0]);
+});
 
-  it("a checked call whose server exits is checked again for the next one", () => {
-    const { bench, held, call, heardCalls } = createBench();
-    const slots = new Semaphore("tool a", 1);
-    const reply = call(1, slots);
-    bench.lose();
-    expect([held.stopped, held.open.length, bench.lane.calls.load.waiting, slots.freeCount]).toEqual([1, 0, 1, 1]);
-    bench.start();
-    expect([held.open.length, heardCalls()]).toEqual([1, 0]);
-    held.give();
-    expect([heardCalls(), reply.outcome]).toEqual([1, undefined]);
-  });
+it("a checked call whose server exits is checked again for the next one", () => {
+  const { bench, held, call, heardCalls } = createBench();
+  const slots = new Semaphore("tool a", 1);
+  const reply = call(1, slots);
+  bench.lose();
+  expect([held.stopped, held.open.length, bench.lane.calls.load.waiting, slots.freeCount]).toEqual([1, 0, 1, 1]);
+  bench.start();
+  expect([held.open.length, heardCalls()]).toEqual([1, 0]);
+  held.give();
+  expect([heardCalls(), reply.outcome]).toEqual([1, undefined]);
+});
 
-  it("a call that is being checked takes a slot, and its text counts as queued", () => {
-    const { bench, held, call, heardCalls } = createBench({ maxInFlight: 1 });
-    const [first, second] = [call(1), call(2)];
-    expect([held.open.length, bench.lane.calls.load.waiting]).toEqual([1, 1]);
-    const { queuedBytes } = bench.lane.calls.load;
-    held.give({ resultText: "{}" });
-    expect(bench.lane.calls.load.queuedBytes).toBe(queuedBytes / 2);
-    held.give();
-    expect([first.outcome, second.outcome, heardCalls(), bench.lane.calls.load.queuedBytes]).toEqual([{}, undefined, 1, 0]);
-  });
+it("a call that is being checked takes a slot, and its text counts as queued", () => {
+  const { bench, held, call, heardCalls } = createBench({ maxInFlight: 1 });
+  const [first, second] = [call(1), call(2)];
+  expect([held.open.length, bench.lane.calls.load.waiting]).toEqual([1, 1]);
+  const { queuedBytes } = bench.lane.calls.load;
+  held.give({ resultText: "{}" });
+  expect(bench.lane.calls.load.queuedBytes).toBe(queuedBytes / 2);
+  held.give();
+  expect([first.outcome, second.outcome, heardCalls(), bench.lane.calls.load.queuedBytes]).toEqual([{}, undefined, 1, 0]);
 });

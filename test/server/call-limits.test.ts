@@ -11,7 +11,6 @@ useFakeClock();
 
 const outcomes = (replies: readonly RecordedReply[]): unknown[] => replies.map(({ outcome }) => outcome);
 
-/** A call with these limits; `name` is also its id. */
 function call(bench: LaneBench, session: Session, name: string, terms?: CallLimits): RecordedReply {
   const params = { name, _meta: { progressToken: name } };
   return bench.request(session, { id: name, method: "tools/call", params }, true, Date.now(), terms);

@@ -1,5 +1,5 @@
 import * as fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { Semaphore } from "../../src/server/slots.ts";
 import type { Session } from "../../src/session/session.ts";
 import { LaneBench } from "./support/lane-bench.ts";
@@ -142,15 +142,13 @@ const MIXES: readonly (readonly [of: string, slots: fc.Arbitrary<Slots>])[] = [
   ["the server or a tool", few.map((server) => ({ server, tool: 1, calls: "of both" }))],
 ];
 
-describe("fairness", () => {
-  it.each(MIXES)("no session gets two slots of %s while another session waits", (_of, arbitrary) => {
-    fc.assert(
-      fc.property(arbitrary, fc.array(step, { maxLength: 80, size: "max" }), (slots, steps) => {
-        const scene = new Scene(slots);
-        for (const each of steps) each(scene);
-        expect(scene.problems).toEqual([]);
-      }),
-      { numRuns: 300 },
-    );
-  });
+it.each(MIXES)("no session gets two slots of %s while another session waits", (_of, arbitrary) => {
+  fc.assert(
+    fc.property(arbitrary, fc.array(step, { maxLength: 80, size: "max" }), (slots, steps) => {
+      const scene = new Scene(slots);
+      for (const each of steps) each(scene);
+      expect(scene.problems).toEqual([]);
+    }),
+    { numRuns: 300 },
+  );
 });

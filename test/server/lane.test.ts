@@ -2,7 +2,6 @@ import { describe, expect, it, vi } from "vitest";
 import { LaneBench, listen, requestOfClient } from "./support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
-/** Equal to the limits of the bench. */
 const REQUEST_TIMEOUT_MS = 1000;
 const HOLD_TIMEOUT_MS = 500;
 

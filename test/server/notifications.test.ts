@@ -2,7 +2,6 @@ import { describe, expect, it, vi } from "vitest";
 import { useFakeClock } from "../support/fake-clock.ts";
 import { LaneBench, listen } from "./support/lane-bench.ts";
 
-/** Equal to the limits of the bench. */
 const REQUEST_TIMEOUT_MS = 1000;
 const CALL = { method: "tools/call", params: { name: "x", _meta: { progressToken: 1 } } };
 const TASK = { result: { task: { taskId: "t", status: "working" } } };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { listen, PrivateLaneBench } from "./support/lane-bench.ts";
+import { PrivateLaneBench, listen } from "./support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
 useFakeClock();

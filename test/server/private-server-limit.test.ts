@@ -14,7 +14,6 @@ interface Connected {
 const MINUTE_MS = 60_000;
 const FIRST_REQUEST_MS = 5000;
 
-/** Lanes whose sessions stay without use for an hour. */
 function lanes(input: LanesInput = {}): LanesBench {
   return new LanesBench({ idleTimeoutMs: 60 * MINUTE_MS, ...input });
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { listen, messages, PrivateLaneBench } from "./support/lane-bench.ts";
+import { PrivateLaneBench, listen, messages } from "./support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
 /** The maximum time of a request, equal to the limits of the bench. */
@@ -13,7 +13,6 @@ function askedIds(texts: readonly string[]): number[] {
   return messages(texts).flatMap(({ id, method }) => (method === undefined || id === undefined ? [] : [Number(id)]));
 }
 
-/** The server sends a request to its client, which listens. @returns the id that the client sees. */
 function ask(bench: PrivateLaneBench, message: object = ROOTS): number {
   const stream = listen(bench.session);
   bench.say({ ...message });

@@ -15,7 +15,6 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** More exits than any test has. */
 const NO_CRASH_LOOP = { crashLoopExits: 1_000_000, crashLoopPeriodMs: 1 };
 const DEFAULTS: Partial<Config> = { readyTimeoutMs: 600_000, restartBackoffMs: 1000, restartMaxMs: 15_000, ...NO_CRASH_LOOP };
 

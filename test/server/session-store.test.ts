@@ -8,7 +8,6 @@ import type { RecordedReply } from "./support/recorded-reply.ts";
 
 useFakeClock(TIMERS);
 
-/** Sessions that are each used a millisecond after the one before. */
 class Bench {
   readonly lanes: LanesBench;
   readonly #calls = new Map<Session, RecordedReply>();

@@ -4,7 +4,6 @@ import { describe, expect, it } from "vitest";
 import { useFakeClock } from "../support/fake-clock.ts";
 import { LaneBench, listen } from "./support/lane-bench.ts";
 
-/** Most verbose first. */
 const LEVELS = LoggingLevelSchema.options;
 
 useFakeClock();

@@ -15,7 +15,6 @@ interface Returning {
   readonly owner?: Principal;
 }
 
-/** Two replicas with the same key. */
 class Replicas {
   readonly one = new LanesBench();
   readonly other: LanesBench;
@@ -31,7 +30,6 @@ class Replicas {
     return session()?.id ?? "";
   }
 
-  /** Takes a session up at the other one. @returns undefined if that is not decided yet. */
   takeUp(
     id: string,
     { memory = AMPLE_MEMORY.account("127.0.0.1"), text = "", owner }: Returning = {},

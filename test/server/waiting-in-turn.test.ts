@@ -15,7 +15,6 @@ function startShared(limits: Partial<Config>): LaneBench {
   return bench;
 }
 
-/** Requests with these names, which are also their ids. */
 function request(bench: LaneBench, session: Session, ...names: readonly string[]): RecordedReply[] {
   return names.map((name) => bench.request(session, { id: name, method: `x/${name}` }));
 }

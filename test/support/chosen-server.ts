@@ -14,12 +14,10 @@ export class ChosenServer extends TempDir {
     return server;
   }
 
-  /** From the next start on, the fixture runs in this mode. */
   chooseMode(mode: string): Promise<void> {
     return this.choose(`exec "${process.execPath}" "${FIXTURE}" ${mode}`);
   }
 
-  /** From the next start on, this command runs. */
   async choose(script: string): Promise<void> {
     // Atomically: the server may start at any time.
     await writeFile(`${this.#script}.new`, `${script}\n`);

@@ -3,7 +3,7 @@ import { execFile, execFileSync, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { freePort } from "./pod.ts";
+import { freePort } from "./open-sockets.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 /** Built by `npm run test:image`. */

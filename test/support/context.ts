@@ -3,10 +3,9 @@ import { type Config, loadConfig } from "../../src/config/load.ts";
 import type { Context } from "../../src/context.ts";
 import { MemoryBudget } from "../../src/memory.ts";
 import { Counters, RequestRecords } from "../../src/observe/record.ts";
-import { Defects } from "../../src/observe/log.ts";
+import { Defects, type Log, type LogFields } from "../../src/observe/log.ts";
 import { Secrets } from "../../src/observe/redact.ts";
 import { Timers } from "../../src/timers.ts";
-import { RecordedLog } from "./recorded-log.ts";
 
 /** Returns the defaults of all options, except for these. */
 export function configWith(settings: Partial<Config> = {}): Config {
@@ -36,3 +35,34 @@ export function contextOf(settings: Partial<Config> = {}, parts: Partial<Context
     ...parts,
   } as Context & { readonly log: RecordedLog };
 }
+
+export interface RecordedLine {
+  readonly level: keyof Log;
+  readonly fields: LogFields;
+  readonly message: string;
+}
+
+export class RecordedLog implements Log {
+  readonly lines: RecordedLine[] = [];
+  readonly debug = this.#record("debug");
+  readonly info = this.#record("info");
+  readonly warn = this.#record("warn");
+  readonly error = this.#record("error");
+
+  get messages(): string[] {
+    return this.lines.map((line) => line.message);
+  }
+
+  #record(level: keyof Log) {
+    return (fields: LogFields, message: string): void => void this.lines.push({ level, fields, message });
+  }
+}
+
+class ThrownDefects extends Defects {
+  override note(_event: string, error: unknown): void {
+    throw error;
+  }
+}
+
+/** Makes any defect fail its test. */
+export const UNGUARDED: Defects = new ThrownDefects(new RecordedLog(), new Counters());

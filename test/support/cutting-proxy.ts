@@ -16,7 +16,6 @@ const WAIT_MS = 20;
 /** One HTTP request that passed the proxy, or was cut. */
 export interface ProxiedRequest {
   readonly httpMethod: string;
-  /** The method of the JSON-RPC message in the body; undefined for a response. */
   readonly method: string | undefined;
   readonly lastEventId: string | undefined;
   /** Undefined until a response begins. */
@@ -88,7 +87,6 @@ export class CuttingProxy implements AsyncDisposable {
     return this.#passages;
   }
 
-  /** The number of open streams that clients read. */
   get openStreams(): number {
     return this.#passages.filter(({ isStream, isCut, response }) => isStream && !isCut && !response.closed).length;
   }

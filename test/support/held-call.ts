@@ -1,5 +1,5 @@
 import type { EventStream } from "./event-stream.ts";
-import { waitForHanging } from "./in-flight.ts";
+import { waitForHanging } from "./fixture-server.ts";
 import type { McpClient } from "./mcp-client.ts";
 
 export interface HeldCallOptions {

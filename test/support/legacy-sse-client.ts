@@ -1,11 +1,10 @@
 import { Changes } from "./changes.ts";
-import type { StreamBlock } from "./event-stream-parser.ts";
 import { EventStream } from "./event-stream.ts";
+import type { StreamBlock } from "./event-stream-parser.ts";
 import type { Headers } from "./http-client.ts";
 import type { JsonRpcMessage } from "./json-rpc.ts";
 import { initializeRequest, McpClient, type Reply } from "./mcp-client.ts";
 
-/** The client over HTTP+SSE (MCP 2024-11-05): one stream to read, and one URL to post to. */
 export class LegacySseClient extends McpClient implements Disposable {
   readonly stream: EventStream;
   /** All events so far, and comments. */
@@ -70,7 +69,6 @@ export class LegacySseClient extends McpClient implements Disposable {
     return this.#changes.until(look, what, shown);
   }
 
-  /** Closes the stream without ending the session. */
   close(): void {
     this.stream.close();
   }

@@ -33,12 +33,10 @@ export class ListedTools extends TempDir {
     return this.#write({ pages });
   }
 
-  /** From now on, `tools/list` is rejected. */
   refuse(): Promise<void> {
     return this.#write({ pages: [], error: { code: -32603, message: "no" } });
   }
 
-  /** From now on, `tools/list` is not answered. */
   fallSilent(): Promise<void> {
     return this.#write({ pages: [], isSilent: true });
   }

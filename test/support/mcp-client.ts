@@ -121,7 +121,6 @@ export class McpClient {
     return resultText(await this.callTool(name, args));
   }
 
-  /** Makes a tool call. Resolves when the response begins. */
   begin(name: string, args: object = {}, id: string | number = 2, meta?: object): Promise<EventStream> {
     return this.postForStream({ jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args, _meta: meta } });
   }

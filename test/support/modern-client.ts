@@ -2,7 +2,7 @@ import { EventStream } from "./event-stream.ts";
 import { type Headers, type HttpCall, type HttpReply, send } from "./http-client.ts";
 import { type JsonRpcMessage, messageTexts, resultText } from "./json-rpc.ts";
 import { JSON_HEADERS } from "./mcp-client.ts";
-import { ModernListen } from "./modern-listen.ts";
+import { once } from "node:events";
 
 export const MODERN_VERSION = "2026-07-28";
 
@@ -106,7 +106,6 @@ export class ModernClient {
     return EventStream.open(this.url, { method: "POST", ...this.compose(method, params, call), ...signalOf(call) });
   }
 
-  /** Makes a tool call. Resolves when the response begins. */
   beginTool(name: string, args: object = {}, call: ModernCall = {}): Promise<EventStream> {
     return this.begin("tools/call", { name, arguments: args }, call);
   }
@@ -173,4 +172,48 @@ function readReply(reply: HttpReply): ModernReply {
   const response = messages.pop();
   if (response === undefined || response.method !== undefined) throw new Error(`ended without a response: ${reply.status} ${reply.body}`);
   return { ...response, status: reply.status, headers: reply.headers, notifications: messages, texts };
+}
+
+export class ModernListen implements AsyncDisposable {
+  /** The response, for its headers and comments. */
+  readonly stream: EventStream;
+  readonly acknowledgement: JsonRpcMessage;
+
+  private constructor(stream: EventStream, acknowledgement: JsonRpcMessage) {
+    this.stream = stream;
+    this.acknowledgement = acknowledgement;
+  }
+
+  /** @throws if the response does not begin with an acknowledgement. */
+  static async open(stream: EventStream): Promise<ModernListen> {
+    if (!stream.isStream) throw new Error(`subscriptions/listen: ${stream.status} ${await stream.body()}`);
+    const first = await stream.next();
+    if (first.method === "notifications/subscriptions/acknowledged") return new ModernListen(stream, first);
+    stream.close();
+    throw new Error(`not an acknowledgement: ${JSON.stringify(first)}`);
+  }
+
+  /** The accepted part of the filter. */
+  get accepted(): unknown {
+    return this.acknowledgement.params?.["notifications"];
+  }
+
+  /** Returns the next message: a notification, or the result that ends the subscription. @throws at the end of the stream. */
+  next(): Promise<JsonRpcMessage> {
+    return this.stream.next();
+  }
+
+  /** Returns all unread messages, up to the end of the stream. */
+  rest(): Promise<JsonRpcMessage[]> {
+    return this.stream.rest();
+  }
+
+  async close(): Promise<void> {
+    this.stream.close();
+    if (!this.stream.response.closed) await once(this.stream.response, "close");
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
 }

@@ -13,9 +13,7 @@ interface Heard {
 
 /** The official client of 2026-07-28 over Streamable HTTP, exactly as an application would use it. It only records its traffic. */
 export class ModernSdkClient extends Client implements AsyncDisposable {
-  /** The HTTP method of each request, and the JSON-RPC method of its body. */
   readonly sent: string[] = [];
-  /** All notifications except progress, in order. */
   readonly heard: Heard[] = [];
   readonly errors: Error[] = [];
   override readonly onerror = (error: Error): void => void this.errors.push(error);

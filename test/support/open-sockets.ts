@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { connect, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
+import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 
@@ -45,4 +46,20 @@ export async function openUnread(origin: string, bytes: string): Promise<Socket 
   await once(socket, "connect");
   socket.write(bytes);
   return Object.assign(socket, { [Symbol.dispose]: () => void socket.destroy() });
+}
+
+/** Returns a port that nothing listens on. Linux chooses ports for connections and for port 0 from a higher range, so none of them takes it. */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = randomInt(12_000, 32_000);
+    const server = createServer().listen(port, "127.0.0.1");
+    const isFree = await once(server, "listening").then(
+      () => true,
+      () => false,
+    );
+    if (!isFree) continue;
+    server.close();
+    await once(server, "close");
+    return port;
+  }
 }

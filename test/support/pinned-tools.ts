@@ -35,7 +35,6 @@ export class PinnedTools implements AsyncDisposable {
     return pinned;
   }
 
-  /** The path of the descriptor. */
   get path(): string {
     return this.#directory.file("fixture.claw-describe.json");
   }
@@ -44,7 +43,6 @@ export class PinnedTools implements AsyncDisposable {
     return this.#listed.env;
   }
 
-  /** From now on, the fixture lists these tools, on two pages. */
   list(...tools: readonly ListedTool[]): Promise<void> {
     return this.#listed.list(tools, OWN_TOOLS);
   }

@@ -1,8 +1,6 @@
-import { randomInt } from "node:crypto";
+import { freePort } from "./open-sockets.ts";
 import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { FIXTURE, MAIN, Sidecar } from "./sidecar.ts";
 
 export interface PodOptions {
@@ -59,20 +57,4 @@ export function containerEnvironment(env: Readonly<Record<string, string>>): Rea
   const dockerfile = readFileSync(new URL("../../Dockerfile", import.meta.url), "utf8");
   const [, host = ""] = /^ENV .*\bCLAW_MCP_STDIO_HOST=(\S+)$/m.exec(dockerfile) ?? [];
   return { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: "/tmp", CLAW_MCP_STDIO_HOST: host, ...env };
-}
-
-/** Returns a port that nothing listens on. Linux chooses ports for connections and for port 0 from a higher range, so none of them takes it. */
-export async function freePort(): Promise<number> {
-  for (;;) {
-    const port = randomInt(12_000, 32_000);
-    const server = createServer().listen(port, "127.0.0.1");
-    const isFree = await once(server, "listening").then(
-      () => true,
-      () => false,
-    );
-    if (!isFree) continue;
-    server.close();
-    await once(server, "close");
-    return port;
-  }
 }

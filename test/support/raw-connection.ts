@@ -1,6 +1,7 @@
 import { once } from "node:events";
-import { connect, type Socket } from "node:net";
-import type { HttpReply } from "./http-client.ts";
+import { type Socket, connect } from "node:net";
+import type { Headers, HttpReply } from "./http-client.ts";
+import { JSON_HEADERS } from "./mcp-client.ts";
 
 /** One TCP connection to an HTTP server, for bytes that HTTP clients would not send. */
 export class RawConnection implements Disposable {
@@ -44,7 +45,6 @@ export class RawConnection implements Disposable {
     });
   }
 
-  /** Ends the writing side; replies can still be read. */
   end(): void {
     this.#socket.end();
   }
@@ -83,4 +83,20 @@ export class RawConnection implements Disposable {
 function readField(field: string): [name: string, value: string] {
   const colon = field.indexOf(":");
   return [field.slice(0, colon).toLowerCase(), field.slice(colon + 1).trim()];
+}
+
+/** Returns a request's head as sent over the wire, for connections that tests write to directly. */
+export function headBytes(requestLine: string, headers: Headers = {}): string {
+  const fields = Object.entries({ Host: "localhost", ...headers }).map(([name, value]) => `${name}: ${value}`);
+  return [`${requestLine} HTTP/1.1`, ...fields, "", ""].join("\r\n");
+}
+
+export function postBytes(message: object, sessionId?: string): string {
+  const body = JSON.stringify(message);
+  const session = sessionId === undefined ? {} : { "Mcp-Session-Id": sessionId };
+  return headBytes("POST /mcp", { ...JSON_HEADERS, ...session, "Content-Length": String(Buffer.byteLength(body)) }) + body;
+}
+
+export function getBytes(path: string, headers: Headers = {}): string {
+  return headBytes(`GET ${path}`, headers);
 }

@@ -1,6 +1,7 @@
 import { randomInt } from "node:crypto";
 import { OwnedResources } from "./owned-resources.ts";
 import { type LogLine, Sidecar, type StartOptions } from "./sidecar.ts";
+import type { JsonRpcMessage } from "./json-rpc.ts";
 
 /**
  * A sidecar that is killed and started again at the same address, with all its processes as one resource. The host of the address is its
@@ -46,4 +47,20 @@ export class RestartableSidecar implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#processes[Symbol.asyncDispose]();
   }
+}
+
+/** A key of sessions that survive the sidecar. */
+const SESSION_KEY = "session-key-of-more-than-32-characters-0123456789";
+
+export const KEYED = { CLAW_MCP_STDIO_SESSION_KEY: SESSION_KEY };
+
+/** Any client of the fixture. */
+interface Caller {
+  toolText(name: string): Promise<string>;
+}
+
+export async function receivedInitializes(client: Caller): Promise<unknown[]> {
+  const lines = JSON.parse(await client.toolText("lines")) as string[];
+  const messages = lines.map((line) => JSON.parse(line) as JsonRpcMessage);
+  return messages.filter(({ method }) => method === "initialize").map(({ params }) => params);
 }

@@ -1,11 +1,15 @@
 import { Client as ClientV2, StreamableHTTPClientTransport as TransportV2 } from "@modelcontextprotocol/client";
 import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport as TransportV1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-import type { LoggingLevel } from "@modelcontextprotocol/sdk/types.js";
+import {
+  CreateMessageRequestSchema,
+  ElicitRequestSchema,
+  ListRootsRequestSchema,
+  type LoggingLevel,
+} from "@modelcontextprotocol/sdk/types.js";
 import { Changes } from "./changes.ts";
 import { ASKABLE } from "./mcp-client.ts";
-import { recordingFetch, type SentRequest } from "./recording-fetch.ts";
-import { type Answer, answerWithV1, answerWithV2, type Params, type Question } from "./sdk-client-questions.ts";
+import { type SentRequest, recordingFetch } from "./recording-fetch.ts";
 
 /** The official clients: the first and the second generation of the SDK. The second is used with its default, `initialize`. */
 export const SDKS = ["v1", "v2"] as const;
@@ -50,10 +54,8 @@ interface ToolResult {
 
 /** One of the official clients over Streamable HTTP, exactly as an application would use it. */
 export class InteropClient implements AsyncDisposable {
-  /** All notifications except progress, in order. */
   readonly heard: HeardNotification[] = [];
   readonly errors: Error[] = [];
-  /** All requests of the server, in order. */
   readonly asked: Question[] = [];
   readonly sent: SentRequest[] = [];
   readonly #client: ClientV1 | ClientV2;
@@ -190,4 +192,33 @@ export class InteropClient implements AsyncDisposable {
 
 function refuse({ method }: Question): never {
   throw new Error(`nobody is there to answer ${method}`);
+}
+
+export type Params = Readonly<Record<string, unknown>>;
+
+export interface Question {
+  readonly method: string;
+  readonly params: Params;
+  /** Aborted when the server cancels the request. */
+  readonly signal: AbortSignal;
+}
+
+/** @returns the result. */
+export type Answer = (question: Question) => object | Promise<object>;
+
+function answerWithV1(client: ClientV1, answer: Answer): void {
+  for (const schema of [CreateMessageRequestSchema, ElicitRequestSchema, ListRootsRequestSchema]) {
+    client.setRequestHandler(schema as typeof CreateMessageRequestSchema, async ({ method, params }, { signal }) =>
+      answer({ method, params: { ...params }, signal }),
+    );
+  }
+}
+
+function answerWithV2(client: ClientV2, answer: Answer): void {
+  for (const each of ["sampling/createMessage", "elicitation/create", "roots/list"]) {
+    client.setRequestHandler(
+      each as "sampling/createMessage",
+      async ({ method, params }, { mcpReq: { signal } }) => (await answer({ method, params: { ...params }, signal })) as never,
+    );
+  }
 }

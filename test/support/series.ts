@@ -3,7 +3,6 @@ import type { RunningSidecar } from "./running-sidecar.ts";
 
 type Labels = Readonly<Record<string, string | undefined>>;
 
-/** The series of one scrape. */
 export class Series {
   readonly #series: readonly { readonly name: string; readonly labels: Labels; readonly value: number }[];
 
@@ -29,7 +28,6 @@ export class Series {
     return new Set(this.#series.map(({ name }) => name));
   }
 
-  /** Returns the names of all labels of a metric; undefined if it has no series. */
   labelsOf(name: string): ReadonlySet<string> | undefined {
     const own = this.#series.filter((each) => each.name === name);
     return own.length === 0 ? undefined : new Set(own.flatMap(({ labels }) => Object.keys(labels)));

@@ -7,7 +7,6 @@ interface Load {
   readonly queuedBytes: number;
 }
 
-/** The members of `/status` that tests read. */
 export interface Status {
   readonly version: string;
   readonly replica: string;
@@ -63,4 +62,33 @@ export async function readStatus(sidecar: Pick<RunningSidecar, "origin">, header
 /** Returns an event id of a sidecar's process. @param position such as `s1-0`. */
 export async function eventIdAt(sidecar: RunningSidecar, position: string): Promise<string> {
   return `${position}-${(await readStatus(sidecar)).replica}`;
+}
+
+export interface Readiness {
+  readonly httpStatus: number;
+  readonly status: string;
+  readonly state: string;
+  readonly pid: number | null;
+  readonly generation: number;
+  readonly restarts: number;
+  readonly lastExit: {
+    readonly generation: number;
+    readonly exitCode: number | null;
+    readonly signal: string | null;
+    readonly kind: string;
+    readonly reason: string;
+    readonly at: string;
+    readonly stderrTail: readonly string[];
+    readonly stderrLastLine: string | null;
+  } | null;
+  readonly nextRetryAt: string | null;
+}
+
+export async function readReadiness(sidecar: RunningSidecar): Promise<Readiness> {
+  const { status, body } = await send(`${sidecar.origin}/readyz`, { method: "GET" });
+  return { httpStatus: status, ...(JSON.parse(body) as Omit<Readiness, "httpStatus">) };
+}
+
+export async function waitForGeneration(sidecar: RunningSidecar, generation: number): Promise<void> {
+  await sidecar.waitForLog("mcp server ready", (line) => line["generation"] === generation);
 }

@@ -3,8 +3,7 @@ import { Handshake, initializeAttempt } from "../../src/process/handshake.ts";
 import { ServerProgram } from "../../src/process/generation.ts";
 import { Supervisor } from "../../src/process/supervisor.ts";
 import type { UpstreamExit, UpstreamListener } from "../../src/process/port.ts";
-import { contextOf } from "./context.ts";
-import { RecordedLog } from "./recorded-log.ts";
+import { RecordedLog, contextOf } from "./context.ts";
 
 const EVENTS = ["onStarted", "onReady", "onRefused", "onMessage", "onInvalidResponse", "onResponseAfterText", "onOverlongLine"];
 export const IGNORES_ALL = Object.fromEntries(

@@ -5,7 +5,6 @@ import type { TempDir } from "./temp-dir.ts";
 
 export const TOKENS = ["first-token-0123456789", "second-token-0123456789", "third-token-0123456789"] as const;
 
-/** Writes a token file. @returns the flags for it. */
 export async function flagsForTokens(directory: TempDir): Promise<readonly string[]> {
   await writeFile(directory.file("tokens"), TOKENS.join("\n"));
   return ["--auth-token-file", directory.file("tokens")];

@@ -4,7 +4,7 @@ import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
 import { ROOT } from "../../../test/support/markdown.ts";
-import { freePort } from "../../../test/support/pod.ts";
+import { freePort } from "../../../test/support/open-sockets.ts";
 import { groupMembers } from "../../../test/support/sidecar.ts";
 import { MAIN } from "./bridge.ts";
 import { FakeAdb } from "./fake-adb.ts";

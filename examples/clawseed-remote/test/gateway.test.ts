@@ -1,7 +1,7 @@
 import { imageSize } from "image-size";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { ModernSdkClient } from "../../../test/support/modern-sdk-client.ts";
-import { freePort } from "../../../test/support/pod.ts";
+import { freePort } from "../../../test/support/open-sockets.ts";
 import { InteropClient } from "../../../test/support/sdk-clients.ts";
 import { GatewayServer, NodeProgram } from "./gateway-server.ts";
 import { RawDevice, tool } from "./raw-device.ts";

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
 import { readDocument, ROOT } from "../../../test/support/markdown.ts";
-import { freePort } from "../../../test/support/pod.ts";
+import { freePort } from "../../../test/support/open-sockets.ts";
 import { ShellCommand } from "../../../test/support/shell-command.ts";
 
 it("the commands of the README start both programs, and show an answer of the device", async () => {

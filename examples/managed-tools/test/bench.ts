@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { type ScriptedReply, type Script, type ScriptedModel, startScriptedModel } from "../src/demo/scripted-model.ts";
 import { type Mediator, startMediator } from "../src/mediate/server.ts";
 import type { Trace } from "../src/mediate/trace.ts";
-import { readWhere, waitForHanging } from "../../../test/support/in-flight.ts";
+import { readWhere, waitForHanging } from "../../../test/support/fixture-server.ts";
 import { Sidecar, type StartOptions } from "../../../test/support/sidecar.ts";
 import { descriptorPath, PodFolder, TRADING_DESCRIPTOR, TRADING_POD } from "./pod-folder.ts";
 

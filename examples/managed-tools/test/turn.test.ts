@@ -5,7 +5,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { resultsIn, type Script, type ScriptedReply } from "../src/demo/scripted-model.ts";
 import type { JsonObject } from "../src/manifest.ts";
 import { objectsIn } from "../src/mediate/format.ts";
-import { waitForHanging } from "../../../test/support/in-flight.ts";
+import { waitForHanging } from "../../../test/support/fixture-server.ts";
 import { Bench, sequence, stopSharedSidecar } from "./bench.ts";
 import { HostileServer } from "./hostile-server.ts";
 import { AnthropicRunner, OpenAiRunner } from "./runners.ts";

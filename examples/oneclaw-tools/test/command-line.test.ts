@@ -5,7 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ROOT } from "../../../test/support/markdown.ts";
-import { freePort } from "../../../test/support/pod.ts";
+import { freePort } from "../../../test/support/open-sockets.ts";
 import { DirectClient } from "../../../test/support/sdk-client.ts";
 import { ShellCommand } from "../../../test/support/shell-command.ts";
 import { TempDir } from "../../../test/support/temp-dir.ts";

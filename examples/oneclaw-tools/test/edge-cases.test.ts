@@ -1,6 +1,6 @@
 import { chmodSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { freePort } from "../../../test/support/pod.ts";
+import { freePort } from "../../../test/support/open-sockets.ts";
 import { failure } from "../src/tool.ts";
 import { success, type ToolClient, ToolServer } from "./tool-server.ts";
 import { WebServer } from "./web-server.ts";

@@ -5,8 +5,7 @@ import { packageOf, StartDisplay } from "../../../src/cli/start-display.ts";
 import { neverReady } from "../../../src/cli/start-failure.ts";
 import type { UpstreamExit } from "../../../src/process/port.ts";
 import { Secrets } from "../../../src/observe/redact.ts";
-import { configWith } from "../../support/context.ts";
-import { RecordedLog } from "../../support/recorded-log.ts";
+import { RecordedLog, configWith } from "../../support/context.ts";
 
 async function linesOf({
   resultText = '{"serverInfo":{"name":"notes","version":"4.5.6"}}',

@@ -1,5 +1,5 @@
 import * as fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { findElements } from "../../../src/json/find.ts";
 import { JsonScanner, Shape } from "../../../src/json/read.ts";
 import { allMembers, type JsonNode, memberOf, poisonEngine, readReference } from "../../support/json-reference.ts";
@@ -70,25 +70,23 @@ function found({ outline, isArray, isObject }: JsonScanner): Facts {
   return [...slots.flat(), ...elements, outline.hasEscapedName, isObject, isArray];
 }
 
-describe("JsonScanner", () => {
-  it("the results for random texts follow the grammar, at once and in steps", () => {
-    const steps = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 8 });
-    let validCount = 0;
-    fc.assert(
-      fc.property(fc.oneof(json, changed), steps, (text, lengths) => {
-        const node = readReference(text);
-        if (node !== undefined) poisonEngine(node);
-        const [whole, stepped] = [new JsonScanner(text, SHAPE), new JsonScanner(text, SHAPE)];
-        whole.advance();
-        for (let step = 0; !stepped.isDone; step++) stepped.advance(lengths[step % lengths.length]);
-        for (const scanner of [whole, stepped]) {
-          const facts = node === undefined ? [] : found(scanner);
-          expect([scanner.isDone, scanner.isValid, facts]).toEqual([true, node !== undefined, node === undefined ? [] : expected(node)]);
-        }
-        if (node !== undefined) validCount++;
-      }),
-      { numRuns: 2000 },
-    );
-    expect(validCount).toBeGreaterThan(1000);
-  });
+it("the results for random texts follow the grammar, at once and in steps", () => {
+  const steps = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 8 });
+  let validCount = 0;
+  fc.assert(
+    fc.property(fc.oneof(json, changed), steps, (text, lengths) => {
+      const node = readReference(text);
+      if (node !== undefined) poisonEngine(node);
+      const [whole, stepped] = [new JsonScanner(text, SHAPE), new JsonScanner(text, SHAPE)];
+      whole.advance();
+      for (let step = 0; !stepped.isDone; step++) stepped.advance(lengths[step % lengths.length]);
+      for (const scanner of [whole, stepped]) {
+        const facts = node === undefined ? [] : found(scanner);
+        expect([scanner.isDone, scanner.isValid, facts]).toEqual([true, node !== undefined, node === undefined ? [] : expected(node)]);
+      }
+      if (node !== undefined) validCount++;
+    }),
+    { numRuns: 2000 },
+  );
+  expect(validCount).toBeGreaterThan(1000);
 });

@@ -48,10 +48,6 @@ describe("a value read from text", () => {
     expect("x" in value).toBe(false);
   });
 
-  it("the last of repeated members counts", () => {
-    expect(readValue(String.raw`{"a":1,"\u0061":[2],"a":{"\u0062":3,"b":4}}`)).toEqual({ a: { b: 4 } });
-  });
-
   it("a value may have any depth", () => {
     const depth = 100_000;
     for (const [open, close] of [

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { checkClientMessage } from "../../../src/mcp/client-message.ts";
-import { type Message, readMessage, type ResponseMessage, Slot } from "../../../src/mcp/message.ts";
+import { type Message, type ResponseMessage, Slot, readMessage } from "../../../src/mcp/message.ts";
 import { editsOf, messageToServer, requestToServer, responseToClient } from "../../../src/mcp/rewrite.ts";
 import {
   idText,
@@ -14,8 +14,7 @@ import {
   valueText,
   whitespace,
 } from "../../support/json-text.ts";
-import { nodeOf, poisonEngine, referenceValue } from "../../support/json-reference.ts";
-import { asServerReads } from "../../support/as-server-reads.ts";
+import { allMembers, nodeOf, poisonEngine, referenceValue } from "../../support/json-reference.ts";
 
 /** Placeholders in a template for inserted text; JSON text never contains them. */
 const ID = "\u0001";
@@ -120,3 +119,21 @@ describe("a response to the client", () => {
     );
   });
 });
+
+/**
+ * Returns a client's message as a server must read it, made in a slow way. It is on one line, with plain names if possible, and with line
+ * and paragraph separators as escapes. Nothing else is changed.
+ */
+function asServerReads(text: string): string {
+  let line = text;
+  for (const { name, nameText, nameStart } of allMembers(nodeOf(text)).toReversed()) {
+    const needsEscapes = !/^[ !#-[\]-\uffff]*$/.test(name) || !name.isWellFormed();
+    const spelled = needsEscapes ? nameText : `"${name}"`;
+    line = line.slice(0, nameStart) + spelled + line.slice(nameStart + nameText.length);
+  }
+  return line
+    .replaceAll("\n", " ")
+    .replaceAll("\r", " ")
+    .replaceAll("\u2028", String.raw`\u2028`)
+    .replaceAll("\u2029", String.raw`\u2029`);
+}

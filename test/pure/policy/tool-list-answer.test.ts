@@ -131,8 +131,8 @@ it("an answer to tools/list has ten thousand tools at most", () => {
 
 describe("output schemas", () => {
   it("the schemas are removed from every tool, and every other byte stays", () => {
-    const body = String.raw`{"id":1.0,"result":{"nextCursor":"c","tools":[ {"name":"a","outputSchema":{"type":"object"} , "x":1e400},{"name":"b"},{"o\u0075tputSchema":{},"name":"c"}, 7 ]}}`;
-    const expected = String.raw`{"id":1.0,"result":{"nextCursor":"c","tools":[ {"name":"a","x":1e400},{"name":"b"},{"name":"c"}, 7 ]}}`;
+    const body = String.raw`{"id":1.0,"result":{"nextCursor":"c","tools":[ {"name":"a","outputSchema":{"type":"object"} , "x":1e400},{"outputSchema":1},{"o\u0075tputSchema":{},"name":"c", "outputSchema":[2]}, 7 ]}}`;
+    const expected = String.raw`{"id":1.0,"result":{"nextCursor":"c","tools":[ {"name":"a","x":1e400},{},{"name":"c"}, 7 ]}}`;
     expect(withoutOutputSchemas(body)).toBe(expected);
   });
 });

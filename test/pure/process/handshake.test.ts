@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { type Message, readMessage } from "../../../src/mcp/message.ts";
 import { discoverAttempt, initializeAttempt, isHandshakeResponse, readHandshake } from "../../../src/process/handshake.ts";
 
@@ -10,32 +10,30 @@ function ending(members: string): Parameters<typeof readHandshake>[0] {
   return message;
 }
 
-describe("the end of the handshake", () => {
-  it.each([
-    '{"jsonrpc":"2.0","id":0,"method":"ping"}',
-    '{"jsonrpc":"2.0","id":1,"method":"initialize"}',
-    '{"jsonrpc":"2.0","id":"0","result":{}}',
-    '{"jsonrpc":"2.0","id":1,"result":{}}',
-    '{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"no"}}',
-    '{"jsonrpc":"2.0","method":"notifications/message"}',
-  ])("the message %s does not end it", (text) => {
-    expect(isHandshakeResponse(readMessage(text) as Message)).toBe(false);
-  });
+it.each([
+  '{"jsonrpc":"2.0","id":0,"method":"ping"}',
+  '{"jsonrpc":"2.0","id":1,"method":"initialize"}',
+  '{"jsonrpc":"2.0","id":"0","result":{}}',
+  '{"jsonrpc":"2.0","id":1,"result":{}}',
+  '{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"no"}}',
+  '{"jsonrpc":"2.0","method":"notifications/message"}',
+])("the message %s does not end it", (text) => {
+  expect(isHandshakeResponse(readMessage(text) as Message)).toBe(false);
+});
 
-  it.each([
-    ['"method":"initialize"', "the command echoes its input: it is not an MCP server"],
-    ['"error":{"code":1,"message":"no"}', 'answered initialize with an error: {"code":1,"message":"no"}'],
-    [`"error":{"code":1,"message":"${"x".repeat(5000)}"}`, `${"x".repeat(500 - '{"code":1,"message":"'.length)}…`],
-    ['"result":{}', "the MCP server answered initialize without a protocolVersion"],
-    ['"result":{"protocolVersion":20251125}', "the MCP server answered initialize without a protocolVersion"],
-    ['"result":[]', "the MCP server answered initialize without a result object"],
-    ['"result":null', "the MCP server answered initialize without a result object"],
-  ])("%.60s is reported as the reason", (members, reason) => {
-    expect(() => readHandshake(ending(members), 1, initializeAttempt(CLIENT_INFO))).toThrow(reason);
-  });
+it.each([
+  ['"method":"initialize"', "the command echoes its input: it is not an MCP server"],
+  ['"error":{"code":1,"message":"no"}', 'answered initialize with an error: {"code":1,"message":"no"}'],
+  [`"error":{"code":1,"message":"${"x".repeat(5000)}"}`, `${"x".repeat(500 - '{"code":1,"message":"'.length)}…`],
+  ['"result":{}', "the MCP server answered initialize without a protocolVersion"],
+  ['"result":{"protocolVersion":20251125}', "the MCP server answered initialize without a protocolVersion"],
+  ['"result":[]', "the MCP server answered initialize without a result object"],
+  ['"result":null', "the MCP server answered initialize without a result object"],
+])("%.60s is reported as the reason", (members, reason) => {
+  expect(() => readHandshake(ending(members), 1, initializeAttempt(CLIENT_INFO))).toThrow(reason);
+});
 
-  it.each(['["2031-01-01"]', "[]", "{}", "null"])("a discovery with the revisions %s is reported", (versions) => {
-    const discovered = ending(`"result":{"resultType":"complete","supportedVersions":${versions},"capabilities":{}}`);
-    expect(() => readHandshake(discovered, 1, discoverAttempt(CLIENT_INFO))).toThrow("without a supported revision");
-  });
+it.each(['["2031-01-01"]', "[]", "{}", "null"])("a discovery with the revisions %s is reported", (versions) => {
+  const discovered = ending(`"result":{"resultType":"complete","supportedVersions":${versions},"capabilities":{}}`);
+  expect(() => readHandshake(discovered, 1, discoverAttempt(CLIENT_INFO))).toThrow("without a supported revision");
 });

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { type ExitFacts, likelyCause } from "../../../src/process/exit.ts";
 
 const NPX = ["npx", "-y", "some-mcp"];
@@ -89,112 +89,105 @@ const a = 1 =;
 SyntaxError: Invalid left-hand side in assignment
     at wrapSafe (node:internal/modules/cjs/loader:1888:18)`;
 
-describe("the likely cause of a failed start", () => {
-  it.each([
-    ["npm knows no such package", NPM_404, { command: NPX }, "npm's registry has no package some-mpc;"],
-    ["npm knows no such version", NPM_VERSION, { command: NPX }, "npm's registry has no version is-odd@99.99.99;"],
-    ["npm's registry refuses connections", NPM_REFUSED, { command: NPX }, "npm cannot reach its registry (ECONNREFUSED);"],
-    ["npm's registry has no address", NPM_NO_HOST, { command: NPX }, "npm cannot reach its registry (ENOTFOUND);"],
-    ["npm is offline", NPM_OFFLINE, { command: NPX }, "npm is offline and its cache lacks the package;"],
-    ["npm's cache belongs to another user", NPM_CACHE, { command: NPX }, "npm cannot write /tmp/.npm;"],
-    ["a package has no program", NPX_NO_PROGRAM, { command: NPX }, "the package has no program that npx could choose;"],
-    [
-      "/tmp is mounted noexec",
-      NOT_EXECUTABLE,
-      { command: NPX, exitCode: 126 },
-      "npm's cache is mounted noexec, so mcp-server-memory cannot",
-    ],
-    ["a program is not installed", NOT_FOUND, { command: NPX, exitCode: 127 }, "the program no-such-bin is not installed;"],
-    ["uv's index refuses connections", UV_REFUSED, { command: UVX, exitCode: 2 }, "uv cannot reach the Python index;"],
-    ["uv is offline", UV_OFFLINE, { command: UVX }, "uv is offline and its cache lacks the package mcp-server-time;"],
-    ["uv knows no such package", UV_UNKNOWN, { command: UVX }, "the Python index has no package no-such-mcp;"],
-    ["pip knows no such package", PIP_UNKNOWN, {}, "the Python index has no package no-such-mcp;"],
-    ["a package of Node is missing", NO_PACKAGE, {}, "the module no-such-module is missing;"],
-    ["a module of Node is missing", NO_MODULE, {}, "the module ./nope is missing;"],
-    ["the script does not exist", NO_SCRIPT, {}, "the file /srv/missing.mjs does not exist;"],
-    ["a module of Python is missing", NO_PYTHON_MODULE, {}, "the module no_such_mod is missing;"],
-    [
-      "the module that Python should run is missing",
-      "/usr/bin/python3: No module named no_such_mod",
-      {},
-      "the module no_such_mod is missing;",
-    ],
-    ["the Python script does not exist", NO_PYTHON_SCRIPT, { exitCode: 2 }, "the file /nope.py does not exist;"],
-    ["the package is for another Node", OLD_NODE, { command: NPX }, "the package needs another version of Node;"],
-    [
-      "a port of the server is taken",
-      "listen EADDRINUSE: address already in use 127.0.0.1:8790: set GATEWAY_ADDR",
-      {},
-      "another program listens at the server's address 127.0.0.1:8790;",
-    ],
-    [
-      "a port of a Python server is taken",
-      "OSError: [Errno 98] Address already in use",
-      {},
-      "another program listens at the server's address;",
-    ],
-    ["an argument is missing", "Usage: mcp-server-files [options] <directory>", {}, "the arguments of the server are wrong or missing;"],
-  ] satisfies [string, string, Partial<ExitFacts>, string][])("a cause is named if %s", (_case, stderr, facts, cause) => {
-    expect(causeOf(stderr, facts)).toContain(cause);
-  });
+it.each([
+  ["npm knows no such package", NPM_404, { command: NPX }, "npm's registry has no package some-mpc;"],
+  ["npm knows no such version", NPM_VERSION, { command: NPX }, "npm's registry has no version is-odd@99.99.99;"],
+  ["npm's registry refuses connections", NPM_REFUSED, { command: NPX }, "npm cannot reach its registry (ECONNREFUSED);"],
+  ["npm's registry has no address", NPM_NO_HOST, { command: NPX }, "npm cannot reach its registry (ENOTFOUND);"],
+  ["npm is offline", NPM_OFFLINE, { command: NPX }, "npm is offline and its cache lacks the package;"],
+  ["npm's cache belongs to another user", NPM_CACHE, { command: NPX }, "npm cannot write /tmp/.npm;"],
+  ["a package has no program", NPX_NO_PROGRAM, { command: NPX }, "the package has no program that npx could choose;"],
+  ["/tmp is mounted noexec", NOT_EXECUTABLE, { command: NPX, exitCode: 126 }, "npm's cache is mounted noexec, so mcp-server-memory cannot"],
+  ["a program is not installed", NOT_FOUND, { command: NPX, exitCode: 127 }, "the program no-such-bin is not installed;"],
+  ["uv's index refuses connections", UV_REFUSED, { command: UVX, exitCode: 2 }, "uv cannot reach the Python index;"],
+  ["uv is offline", UV_OFFLINE, { command: UVX }, "uv is offline and its cache lacks the package mcp-server-time;"],
+  ["uv knows no such package", UV_UNKNOWN, { command: UVX }, "the Python index has no package no-such-mcp;"],
+  ["pip knows no such package", PIP_UNKNOWN, {}, "the Python index has no package no-such-mcp;"],
+  ["a package of Node is missing", NO_PACKAGE, {}, "the module no-such-module is missing;"],
+  ["a module of Node is missing", NO_MODULE, {}, "the module ./nope is missing;"],
+  ["the script does not exist", NO_SCRIPT, {}, "the file /srv/missing.mjs does not exist;"],
+  ["a module of Python is missing", NO_PYTHON_MODULE, {}, "the module no_such_mod is missing;"],
+  [
+    "the module that Python should run is missing",
+    "/usr/bin/python3: No module named no_such_mod",
+    {},
+    "the module no_such_mod is missing;",
+  ],
+  ["the Python script does not exist", NO_PYTHON_SCRIPT, { exitCode: 2 }, "the file /nope.py does not exist;"],
+  ["the package is for another Node", OLD_NODE, { command: NPX }, "the package needs another version of Node;"],
+  [
+    "a port of the server is taken",
+    "listen EADDRINUSE: address already in use 127.0.0.1:8790: set GATEWAY_ADDR",
+    {},
+    "another program listens at the server's address 127.0.0.1:8790;",
+  ],
+  [
+    "a port of a Python server is taken",
+    "OSError: [Errno 98] Address already in use",
+    {},
+    "another program listens at the server's address;",
+  ],
+  ["an argument is missing", "Usage: mcp-server-files [options] <directory>", {}, "the arguments of the server are wrong or missing;"],
+] satisfies [string, string, Partial<ExitFacts>, string][])("a cause is named if %s", (_case, stderr, facts, cause) => {
+  expect(causeOf(stderr, facts)).toContain(cause);
+});
 
-  it.each([
-    "Error: BRAVE_API_KEY environment variable is required",
-    "BRAVE_API_KEY is not set",
-    "Fatal: the environment variable BRAVE_API_KEY must be set",
-    "Missing required environment variable: BRAVE_API_KEY",
-    "Please set BRAVE_API_KEY",
-    "Please provide your BRAVE_API_KEY",
-    "KeyError: 'BRAVE_API_KEY'",
-    "ValueError: BRAVE_API_KEY missing",
-  ])("a missing variable is named: %s", (line) => {
-    expect(causeOf(`starting\n${line}\n    at main (server.js:3:7)`)).toBe(
-      "the variable BRAVE_API_KEY is missing; set it in the environment of the sidecar, which passes it on",
-    );
-  });
-
-  it.each(["Error: API key is required", "An access token must be provided.", "missing API_KEY", "No auth token: it is required"])(
-    "a missing key without a name of its own is recognized: %s",
-    (line) => {
-      expect(causeOf(line)).toMatch(/^(?:a key or variable of the server|the variable API_KEY) is missing;/);
-    },
+it.each([
+  "Error: BRAVE_API_KEY environment variable is required",
+  "BRAVE_API_KEY is not set",
+  "Fatal: the environment variable BRAVE_API_KEY must be set",
+  "Missing required environment variable: BRAVE_API_KEY",
+  "Please set BRAVE_API_KEY",
+  "Please provide your BRAVE_API_KEY",
+  "KeyError: 'BRAVE_API_KEY'",
+  "ValueError: BRAVE_API_KEY missing",
+])("a missing variable is named: %s", (line) => {
+  expect(causeOf(`starting\n${line}\n    at main (server.js:3:7)`)).toBe(
+    "the variable BRAVE_API_KEY is missing; set it in the environment of the sidecar, which passes it on",
   );
+});
 
-  it.each([
-    ["SyntaxError: Unexpected token '}', missing ) after argument list"],
-    ["read BRAVE_API_KEY. The index file is missing"],
-    ["cannot open the database"],
-    ["Error: connect ECONNREFUSED 10.0.0.5:5432"],
-    ["BRAVE_API_KEY is set"],
-    ["TypeError: x is not a function"],
-    ["Error [ERR_INVALID_ARG_TYPE]: the argument is required"],
-    ["sh: 1: mcp-server-memory: Permission denied"],
-    [""],
-  ])("no cause is named for an unclear line: %s", (line) => {
-    expect(causeOf(line)).toBeUndefined();
-  });
+it.each(["Error: API key is required", "An access token must be provided.", "missing API_KEY", "No auth token: it is required"])(
+  "a missing key without a name of its own is recognized: %s",
+  (line) => {
+    expect(causeOf(line)).toMatch(/^(?:a key or variable of the server|the variable API_KEY) is missing;/);
+  },
+);
 
-  it("a kill for lack of memory has a remedy, even after the handshake", () => {
-    expect(causeOf("", { kind: "out-of-memory", wasReady: true })).toContain("raise the limit of the container");
-  });
+it.each([
+  ["SyntaxError: Unexpected token '}', missing ) after argument list"],
+  ["read BRAVE_API_KEY. The index file is missing"],
+  ["cannot open the database"],
+  ["Error: connect ECONNREFUSED 10.0.0.5:5432"],
+  ["BRAVE_API_KEY is set"],
+  ["TypeError: x is not a function"],
+  ["Error [ERR_INVALID_ARG_TYPE]: the argument is required"],
+  ["sh: 1: mcp-server-memory: Permission denied"],
+  [""],
+])("no cause is named for an unclear line: %s", (line) => {
+  expect(causeOf(line)).toBeUndefined();
+});
 
-  it("lines of a server that was ready may be about a request, so they show no cause", () => {
-    expect(causeOf(NPM_404, { command: NPX, wasReady: true })).toBeUndefined();
-  });
+it("a kill for lack of memory has a remedy, even after the handshake", () => {
+  expect(causeOf("", { kind: "out-of-memory", wasReady: true })).toContain("raise the limit of the container");
+});
 
-  it("a warning about a setting with a default hides no other cause", () => {
-    const warning = "warning: LOG_LEVEL is not set, using info";
-    expect(causeOf(warning)).toBeUndefined();
-    expect(causeOf(`${warning}\nError: API_KEY is missing`)).toContain("the variable API_KEY is missing");
-  });
+it("lines of a server that was ready may be about a request, so they show no cause", () => {
+  expect(causeOf(NPM_404, { command: NPX, wasReady: true })).toBeUndefined();
+});
 
-  it("a program that prints text and ends without an error is not an MCP server", () => {
-    expect(causeOf("", { kind: "clean-exit", exitCode: 0, isNoisy: true })).toContain("the command is not an MCP server");
-    expect(causeOf("", { kind: "clean-exit", exitCode: 0 })).toBeUndefined();
-    expect(causeOf("", { isNoisy: true })).toBeUndefined();
-  });
+it("a warning about a setting with a default hides no other cause", () => {
+  const warning = "warning: LOG_LEVEL is not set, using info";
+  expect(causeOf(warning)).toBeUndefined();
+  expect(causeOf(`${warning}\nError: API_KEY is missing`)).toContain("the variable API_KEY is missing");
+});
 
-  it("the command of a shell is searched for npx", () => {
-    expect(causeOf(NOT_EXECUTABLE, { command: ["sh", "-c", "exec npx -y some-mcp"], exitCode: 126 })).toContain("noexec");
-  });
+it("a program that prints text and ends without an error is not an MCP server", () => {
+  expect(causeOf("", { kind: "clean-exit", exitCode: 0, isNoisy: true })).toContain("the command is not an MCP server");
+  expect(causeOf("", { kind: "clean-exit", exitCode: 0 })).toBeUndefined();
+  expect(causeOf("", { isNoisy: true })).toBeUndefined();
+});
+
+it("the command of a shell is searched for npx", () => {
+  expect(causeOf(NOT_EXECUTABLE, { command: ["sh", "-c", "exec npx -y some-mcp"], exitCode: 126 })).toContain("noexec");
 });

@@ -2,8 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Secrets } from "../../../src/observe/redact.ts";
 import { OutputLog, ServerLog } from "../../../src/process/output-log.ts";
-import { contextOf } from "../../support/context.ts";
-import { RecordedLog } from "../../support/recorded-log.ts";
+import { RecordedLog, contextOf } from "../../support/context.ts";
 
 const PIECE = 16 * 1024;
 
@@ -34,13 +33,6 @@ describe("the log of stderr", () => {
         expect(record(chunks).log.messages).toEqual(lines.filter((each) => each !== ""));
       }),
     );
-  });
-});
-
-describe("the tail of stderr", () => {
-  it("the last 20 lines are kept, oldest first", () => {
-    const { tail } = record([Array.from({ length: 25 }, (_, index) => `line ${index}\n`).join("")]);
-    expect(tail).toEqual(Array.from({ length: 20 }, (_, index) => `line ${index + 5}`));
   });
 });
 

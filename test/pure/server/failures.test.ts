@@ -13,7 +13,6 @@ const EXIT: UpstreamExit = {
   kind: "crash",
 };
 
-/** The exit of a server that is restarted at 4200 ms. */
 const STATUS: UpstreamStatus = {
   state: "backing-off",
   generation: 2,

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { KnownParams } from "../../../src/server/known-params.ts";
 import { type JsonObject, readMessage, type RequestMessage } from "../../../src/mcp/message.ts";
 import type { ToolList } from "../../../src/server/tools.ts";
@@ -30,19 +30,17 @@ async function listed(tools: Tools) {
   return parts;
 }
 
-describe("KnownParams", () => {
-  it("wrong calls ask for a listing once in a second, and in ten times as long as it takes", async () => {
-    const { listings, clock, params } = await listed(TOOLS);
-    clock.nowMs = 999;
-    expect([params.check(CALL, WRONG), listings]).toEqual([expect.objectContaining({ code: "HEADER_MISMATCH" }), []]);
-    clock.nowMs = 1000;
-    const wrong = params.check(CALL, WRONG);
-    clock.nowMs = 3000;
-    listings.shift()?.(TOOLS);
-    await wrong;
-    clock.nowMs = 22_999;
-    expect(params.check(CALL, WRONG)).toMatchObject({ code: "HEADER_MISMATCH" });
-    clock.nowMs = 23_000;
-    expect(params.check(CALL, WRONG)).toBeInstanceOf(Promise);
-  });
+it("wrong calls ask for a listing once in a second, and in ten times as long as it takes", async () => {
+  const { listings, clock, params } = await listed(TOOLS);
+  clock.nowMs = 999;
+  expect([params.check(CALL, WRONG), listings]).toEqual([expect.objectContaining({ code: "HEADER_MISMATCH" }), []]);
+  clock.nowMs = 1000;
+  const wrong = params.check(CALL, WRONG);
+  clock.nowMs = 3000;
+  listings.shift()?.(TOOLS);
+  await wrong;
+  clock.nowMs = 22_999;
+  expect(params.check(CALL, WRONG)).toMatchObject({ code: "HEADER_MISMATCH" });
+  clock.nowMs = 23_000;
+  expect(params.check(CALL, WRONG)).toBeInstanceOf(Promise);
 });

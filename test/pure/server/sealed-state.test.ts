@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { sealState, unsealState } from "../../../src/server/sealed-state.ts";
 import { findResult } from "../../../src/mcp/translate.ts";
 import { SidecarError } from "../../../src/mcp/errors.ts";
@@ -23,24 +23,22 @@ function sealed(keys: SessionKeys, name = "t"): string {
   return (JSON.parse(text) as { result: { requestState: string } }).result.requestState;
 }
 
-describe("a sealed request state", () => {
-  it("a replica of the same server with the same keys gets the state back", () => {
-    const [one, other] = [
-      ["old-key".repeat(5), "new-key".repeat(5)],
-      ["new-key".repeat(5), "old-key".repeat(5)],
-    ];
-    const state = sealed(new SessionKeys(one, "mcp"));
-    expect(unsealState(new SessionKeys(other, "mcp"), request("t", state), ANN)).toMatchObject({
-      text: expect.stringContaining(STATE) as unknown,
-    });
-    expect(unsealState(new SessionKeys(other, "else"), request("t", state), ANN)).toBeInstanceOf(SidecarError);
+it("a replica of the same server with the same keys gets the state back", () => {
+  const [one, other] = [
+    ["old-key".repeat(5), "new-key".repeat(5)],
+    ["new-key".repeat(5), "old-key".repeat(5)],
+  ];
+  const state = sealed(new SessionKeys(one, "mcp"));
+  expect(unsealState(new SessionKeys(other, "mcp"), request("t", state), ANN)).toMatchObject({
+    text: expect.stringContaining(STATE) as unknown,
   });
+  expect(unsealState(new SessionKeys(other, "else"), request("t", state), ANN)).toBeInstanceOf(SidecarError);
+});
 
-  it("no single changed character of a state is accepted", () => {
-    const state = sealed(KEYS);
-    for (let index = 0; index < state.length - 1; index++) {
-      const changed = state.slice(0, index) + (state[index] === "A" ? "B" : "A") + state.slice(index + 1);
-      expect(unsealState(KEYS, request("t", changed), ANN)).toBeInstanceOf(SidecarError);
-    }
-  });
+it("no single changed character of a state is accepted", () => {
+  const state = sealed(KEYS);
+  for (let index = 0; index < state.length - 1; index++) {
+    const changed = state.slice(0, index) + (state[index] === "A" ? "B" : "A") + state.slice(index + 1);
+    expect(unsealState(KEYS, request("t", changed), ANN)).toBeInstanceOf(SidecarError);
+  }
 });

@@ -3,7 +3,6 @@ import { MAX_VALUE_BYTES } from "../../../src/json/value.ts";
 import { readToolPages, type ToolList } from "../../../src/server/tools.ts";
 
 interface Listed {
-  /** The parameters of each request. */
   readonly asked: object[];
   readonly names: readonly unknown[] | undefined;
   readonly problem: string | undefined;

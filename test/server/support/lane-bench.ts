@@ -1,11 +1,10 @@
 import { randomUUID } from "node:crypto";
 import type { Counters } from "../../../src/observe/record.ts";
 import { checkClientMessage } from "../../../src/mcp/client-message.ts";
-import { type JsonObject, type Message, readMessage, type RequestMessage } from "../../../src/mcp/message.ts";
+import { type JsonObject, type Message, type Outgoing, type RequestMessage, readMessage } from "../../../src/mcp/message.ts";
 import type { Config } from "../../../src/config/load.ts";
-import type { ServerEra } from "../../../src/process/port.ts";
-import type { Call } from "../../../src/server/call.ts";
-import { type CallLimits, type CallVerdict } from "../../../src/server/call.ts";
+import type { ServerEra, Upstream, UpstreamInput, UpstreamStatus } from "../../../src/process/port.ts";
+import type { Call, CallLimits, CallVerdict } from "../../../src/server/call.ts";
 import { EventLog } from "../../../src/session/replay.ts";
 import { type Caller, Session } from "../../../src/session/session.ts";
 import { Lane } from "../../../src/server/lane.ts";
@@ -14,12 +13,9 @@ import type { LanePolicy, ServerTools } from "../../../src/server/tools.ts";
 import { PrivateSession } from "../../../src/server/private-session.ts";
 import { Routing } from "../../../src/server/routing.ts";
 import { SessionStreams } from "../../../src/session/streams.ts";
-import { contextOf } from "../../support/context.ts";
-import type { RecordedLog } from "../../support/recorded-log.ts";
-import { UNGUARDED } from "../../support/defects.ts";
+import { type RecordedLog, UNGUARDED, contextOf } from "../../support/context.ts";
 import { RecordedReply } from "./recorded-reply.ts";
 import { RecordedSink } from "./recorded-sink.ts";
-import { RecordedUpstream } from "./recorded-upstream.ts";
 import { ACCOUNT } from "./memory.ts";
 
 const LIMITS: Partial<Config> = {
@@ -123,7 +119,6 @@ export class LaneBench {
     return new LaneBench((calls, tools) => new Routing(calls, tools), limits, options);
   }
 
-  /** A shared lane whose server is ready. */
   static ready(limits: Partial<Config> = {}, options?: LaneBenchOptions): LaneBench {
     return started(LaneBench.shared(limits, options));
   }
@@ -220,7 +215,6 @@ export class LaneBench {
   }
 }
 
-/** A lane of one session, with the session's client state. */
 export class PrivateLaneBench extends LaneBench {
   readonly session: Session;
   readonly initialized: string[];
@@ -269,4 +263,71 @@ export function messages(texts: readonly string[]): Record<string, unknown>[] {
     const { jsonrpc: _, ...message } = JSON.parse(text) as Record<string, unknown>;
     return message;
   });
+}
+
+class RecordedUpstream implements Upstream, UpstreamInput {
+  isRunning = false;
+  /** A server that does not read leaves lines queued. */
+  isReading = true;
+  isFailed = false;
+  #lines: Outgoing[] = [];
+
+  get queuedBytes(): number {
+    return this.#lines.reduce((sum, { text, isWritten }) => sum + (isWritten ? 0 : Buffer.byteLength(text)), 0);
+  }
+
+  send(line: Outgoing): void {
+    if (!this.isRunning) return;
+    if (line.text.includes("\n")) throw new Error(`not one line: ${line.text}`);
+    if (this.isReading) {
+      line.isWritten = true;
+      this.inputs++;
+      if (!line.isKept) line.onEmptied?.();
+    }
+    this.#lines.push(line);
+  }
+
+  withdraw(line: Outgoing): void {
+    this.#lines = this.#lines.filter((each) => each !== line);
+  }
+
+  readonly restartReasons: string[] = [];
+
+  restart(_kind: "hung" | "tools-not-listed", reason: string): void {
+    this.restartReasons.push(reason);
+  }
+
+  /** Returns the lines that were read, once. */
+  takeRead(): string[] {
+    const read = this.#lines.filter(({ isWritten }) => isWritten);
+    this.#lines = this.#lines.filter((line) => !read.includes(line));
+    return read.map(({ text }) => text);
+  }
+
+  /** The server exits. @returns the lines that it never read. */
+  stop(): Outgoing[] {
+    this.isRunning = false;
+    const unwritten = this.#lines.filter(({ isWritten }) => !isWritten);
+    this.#lines = [];
+    return unwritten;
+  }
+
+  /** Grow with all output, and with each line that is read. */
+  outputs = 0;
+  inputs = 0;
+
+  status(): UpstreamStatus {
+    return {
+      state: this.isFailed ? "failed" : this.isRunning ? "ready" : "backing-off",
+      generation: 1,
+      pid: undefined,
+      readyAt: undefined,
+      restarts: 0,
+      lastExit: undefined,
+      nextRetryAt: undefined,
+      outputs: this.outputs,
+      isReading: false,
+      inputs: this.inputs,
+    };
+  }
 }

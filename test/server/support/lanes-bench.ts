@@ -10,14 +10,11 @@ import { SessionIds, SessionKeys } from "../../../src/session/ids.ts";
 import { SessionStore } from "../../../src/session/store.ts";
 import { PrivateSession } from "../../../src/server/private-session.ts";
 import { Routing } from "../../../src/server/routing.ts";
-import { contextOf } from "../../support/context.ts";
-import type { RecordedLog } from "../../support/recorded-log.ts";
-import { UNGUARDED } from "../../support/defects.ts";
+import { type RecordedLog, UNGUARDED, contextOf } from "../../support/context.ts";
 import { LaneBench, requestOfClient } from "./lane-bench.ts";
 import { RecordedReply } from "./recorded-reply.ts";
 import { AMPLE_MEMORY } from "./memory.ts";
 
-/** A simulated process, which exits when the test calls `end`. */
 export class SimulatedServer extends PooledServer {
   readonly bench: LaneBench;
   stopCount = 0;
@@ -67,13 +64,11 @@ export interface LanesInput {
 
 export interface Client {
   readonly reply: RecordedReply;
-  /** Returns undefined until a session is opened. */
   readonly session: () => Session | undefined;
 }
 
 export const IDLE_TIMEOUT_MS = 10_000;
 
-/** All lanes, with simulated servers. */
 export class LanesBench {
   readonly shared: LaneBench;
   readonly servers: SimulatedServer[] = [];

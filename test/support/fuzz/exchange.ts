@@ -59,7 +59,6 @@ export class Exchange {
     return new RegExp(`^${name}: (.*)\r$`, "im").exec(this.#head)?.[1];
   }
 
-  /** Disconnects the client. */
   close(): void {
     if (this.isOver) return;
     this.isOver = this.isClosedByClient = true;

@@ -9,10 +9,10 @@ import { McpServer } from "../../../src/server.ts";
 import type { Principal } from "../../../src/session/session.ts";
 import { contextOf } from "../context.ts";
 import type { JsonRpcMessage } from "../json-rpc.ts";
-import { headerValue, META, MODERN_VERSION } from "../modern-client.ts";
+import { META, MODERN_VERSION, headerValue } from "../modern-client.ts";
 import { Exchange } from "./exchange.ts";
 import { Client, type ClientRequest, Model, refute } from "./model.ts";
-import { Random } from "./random.ts";
+import { Random } from "../../../chaos/random.ts";
 import { SimulatedProcess, type Start } from "./simulated-process.ts";
 
 export interface Era {
@@ -55,9 +55,9 @@ function configOf(random: Random): Partial<Config> {
     retry: random.pick(["off", "protocol-reads", "read-only"]),
     toolTimeoutsMs: [{ pattern: "quick", value: 300 }],
     toolConcurrency: [{ pattern: "limited", value: size(1, 3) }],
-    argumentCheck: random.chance(0.3) ? "enforce" : "off",
+    argumentCheck: random.isLucky(0.3) ? "enforce" : "off",
     hungTimeouts: size(1, 4),
-    pingIntervalMs: random.chance(0.3) ? 400 : undefined,
+    pingIntervalMs: random.isLucky(0.3) ? 400 : undefined,
     readyTimeoutMs: 400,
     restartBackoffMs: 10,
     restartMaxMs: 200,
@@ -68,9 +68,9 @@ function configOf(random: Random): Partial<Config> {
     sessionIdleTimeoutMs: size(2000, 60_000),
     parkTimeoutMs: 1500,
     maxParkedCalls: size(1, 8),
-    authTokenFile: random.chance(0.5) ? "tokens" : undefined,
+    authTokenFile: random.isLucky(0.5) ? "tokens" : undefined,
     replayMaxAgeMs: 5000,
-    memoryBudgetBytes: random.chance(0.2) ? size(60_000, 300_000) : Number.MAX_SAFE_INTEGER,
+    memoryBudgetBytes: random.isLucky(0.2) ? size(60_000, 300_000) : Number.MAX_SAFE_INTEGER,
   };
 }
 
@@ -131,7 +131,7 @@ export class Life {
     }
     this.#step = Number.POSITIVE_INFINITY;
     this.#random = new Random(this.#seed, -1);
-    if (this.#random.chance(0.7)) await this.#calm();
+    if (this.#random.isLucky(0.7)) await this.#calm();
     await this.#end();
   }
 
@@ -154,7 +154,7 @@ export class Life {
   }
 
   #pickStep(): () => Promise<void> | void {
-    let rest = this.#random.next() * Object.values(this.#weights).reduce((sum, weight) => sum + weight, 0);
+    let rest = this.#random.fraction() * Object.values(this.#weights).reduce((sum, weight) => sum + weight, 0);
     const [, step] = Object.entries(this.#steps).find(([name]) => (rest -= this.#weights[name] ?? 0) < 0) ?? [];
     return step?.[1] ?? (() => undefined);
   }
@@ -319,7 +319,6 @@ export class Life {
     return this.#requestIn(JSON.stringify(process.requests.get(id) ?? ""));
   }
 
-  /** Does something with a process that runs and reads, and one of its requests. */
   #withRequest(act: (process: SimulatedProcess, id: unknown, request: ClientRequest) => void): void {
     const process = this.#random.pick(
       this.#processes.filter(({ hasEnded, isStalled, requests }) => !hasEnded && !isStalled && requests.size > 0),
@@ -355,7 +354,7 @@ export class Life {
     const { method = "" } = process.requests.get(id) ?? {};
     if (request === undefined) return;
     this.#take(process, id, "isAnswered");
-    const kind = !this.#isCalm && this.#random.chance(0.15) ? ("error" as const) : ("result" as const);
+    const kind = !this.#isCalm && this.#random.isLucky(0.15) ? ("error" as const) : ("result" as const);
     for (const each of isTwice ? [kind, "stray" as const] : [kind]) {
       const text = this.#newAnswer(request, each);
       this.#note(`process ${process.number} answers ${request.tag}: ${text}`, request.tag);
@@ -390,7 +389,7 @@ export class Life {
     this.#model.askedAtMs = Date.now();
     const params = { message: `about-${tag}`, requestedSchema: { type: "object", properties: {} } };
     if (process.era === "2026") {
-      const inputRequests = this.#random.chance(0.8) ? { key: { method: "elicitation/create", params } } : undefined;
+      const inputRequests = this.#random.isLucky(0.8) ? { key: { method: "elicitation/create", params } } : undefined;
       this.#take(process, id, "isAsked");
       return process.respond(id, { resultType: "input_required", inputRequests, requestState: `state-${tag}` });
     }
@@ -411,7 +410,7 @@ export class Life {
     if (request === undefined) return;
     this.#checks.delete(request);
     this.#note(`the arguments of ${request.tag} are checked`, request.tag);
-    onVerdict?.(this.#random.chance(0.2) ? [this.#newAnswer(request, "result")] : []);
+    onVerdict?.(this.#random.isLucky(0.2) ? [this.#newAnswer(request, "result")] : []);
   }
 
   #addPrincipal(name: string): void {
@@ -493,9 +492,9 @@ export class Life {
   #openClient(): void {
     const { clients } = this.#era;
     const random = this.#random;
-    const isStateless = clients === "without sessions" || (clients === "all" && random.chance(0.4));
-    const isAskable = clients !== "plain sessions" && random.chance(clients === "askable sessions" ? 0.8 : 0.5);
-    const kind = isStateless ? "stateless" : random.chance(0.25) ? "batches" : "session";
+    const isStateless = clients === "without sessions" || (clients === "all" && random.isLucky(0.4));
+    const isAskable = clients !== "plain sessions" && random.isLucky(clients === "askable sessions" ? 0.8 : 0.5);
+    const kind = isStateless ? "stateless" : random.isLucky(0.25) ? "batches" : "session";
     if (this.#clients.filter(({ hasEnded }) => !hasEnded).length > MAX_CLIENTS) return;
     const name = `client ${this.#clients.length + 1} (${kind}${isAskable ? ", askable" : ""})`;
     this.#begin(new Client(name, this.#principals.length - 1 - random.below(2), kind, isAskable));
@@ -515,12 +514,12 @@ export class Life {
   #send(request: ClientRequest, params: object): void {
     const message = this.#message(request, params);
     this.#note(`${request.client.name} sends ${JSON.stringify(message)}`, request.tag);
-    request.exchange = this.#post(request.client, message, this.#random.chance(0.8));
+    request.exchange = this.#post(request.client, message, this.#random.isLucky(0.8));
   }
 
   #message({ client, id, tag, method }: ClientRequest, params: object): JsonRpcMessage {
-    const token = this.#random.chance(0.6) ? { progressToken: `token-${tag}` } : {};
-    const level = this.#random.chance(0.3) ? { [META.logLevel]: "info" } : {};
+    const token = this.#random.isLucky(0.6) ? { progressToken: `token-${tag}` } : {};
+    const level = this.#random.isLucky(0.3) ? { [META.logLevel]: "info" } : {};
     const own = {
       [META.protocolVersion]: MODERN_VERSION,
       [META.clientCapabilities]: client.isAskable ? { elicitation: {} } : {},
@@ -538,7 +537,7 @@ export class Life {
     if (method === "resources/read") return [request, { uri: `test:${tag}` }];
     if (method === "prompts/get") return [request, { name: tag }];
     if (method !== "tools/call") return [request, { cursor: tag }];
-    return [request, { name: tool, arguments: { tag, pad: random.chance(0.05) ? "x".repeat(random.below(LARGE)) : undefined } }];
+    return [request, { name: tool, arguments: { tag, pad: random.isLucky(0.05) ? "x".repeat(random.below(LARGE)) : undefined } }];
   }
 
   #request(): void {
@@ -553,11 +552,10 @@ export class Life {
     const requests = Array.from({ length: 1 + this.#random.below(4) }, () => this.#compose(client));
     for (const [{ tag }] of requests) this.#note(`${client.name} sends it in a batch`, tag);
     const messages = requests.map(([request, params]) => this.#message(request, params));
-    const exchange = this.#post(client, messages, this.#random.chance(0.5));
+    const exchange = this.#post(client, messages, this.#random.isLucky(0.5));
     for (const [request] of requests) Object.assign(request, { exchange, isRenewed: true });
   }
 
-  /** Sends a request that the sidecar may answer itself. */
   #requestOther(): void {
     const client = this.#pickClient();
     if (client === undefined) return;
@@ -629,7 +627,6 @@ export class Life {
     this.#addPrincipal("another");
   }
 
-  /** Answers a question in a session. */
   #reply(): void {
     const client = this.#pickClient(({ questions }) => questions.length > 0);
     const question = client?.questions.splice(this.#random.below(client.questions.length), 1)[0];
@@ -646,13 +643,13 @@ export class Life {
     if (request === undefined) return;
     const { client, tool, tag, asked } = request;
     const answer = { action: this.#random.pick(["accept", "decline"]), content: { from: `from-${client.principal}` } };
-    const keys = this.#random.chance(0.85) ? Object.keys(asked?.["inputRequests"] ?? {}) : [];
+    const keys = this.#random.isLucky(0.85) ? Object.keys(asked?.["inputRequests"] ?? {}) : [];
     const inputResponses = Object.fromEntries(keys.map((key) => [key, answer]));
     this.#model.continue(request);
     const params = { name: tool, arguments: { tag: `tag-${tag}` }, requestState: asked?.["requestState"], inputResponses };
     this.#send(request, params);
     // A state of the sidecar is valid once. Either request may be the first.
-    if (request.handed.at(-1)?.process.era !== "2025" || !this.#random.chance(0.1)) return;
+    if (request.handed.at(-1)?.process.era !== "2025" || !this.#random.isLucky(0.1)) return;
     const second = this.#model.add(client, "tools/call", tool, true);
     this.#send(second, params);
   }

@@ -5,14 +5,12 @@ import type { SimulatedProcess } from "./simulated-process.ts";
 
 export class Client {
   readonly name: string;
-  /** The number of its principal. */
   readonly principal: number;
   readonly kind: "session" | "batches" | "stateless";
   readonly isAskable: boolean;
   /** Undefined without a session, and until it is open. */
   sessionId: string | undefined;
   hasEnded = false;
-  /** The questions of servers that it has not answered. */
   readonly questions: { readonly id: unknown; readonly text: string }[] = [];
 
   constructor(name: string, principal: number, kind: Client["kind"], isAskable: boolean) {

@@ -3,7 +3,7 @@ import type { ProcessExit, ProcessGroup } from "../../../src/process/child.ts";
 import { FIRST_PID } from "../in-process-server.ts";
 import type { JsonRpcMessage } from "../json-rpc.ts";
 import { META, MODERN_VERSION } from "../modern-client.ts";
-import type { Random } from "./random.ts";
+import type { Random } from "../../../chaos/random.ts";
 
 const SERVER_INFO = { name: "simulated", version: "1" };
 const CAPABILITIES = { tools: { listChanged: true }, prompts: {}, resources: { subscribe: true, listChanged: true }, logging: {} };
@@ -51,7 +51,7 @@ export class SimulatedProcess implements ProcessGroup {
 
   constructor(number: number, eras: readonly string[], start: Start, random: Random, listener: ProcessListener) {
     [this.number, this.pid, this.#eras, this.start, this.#listener] = [number, 3 * FIRST_PID + number, eras, start, listener];
-    this.#ignoresEnd = random.chance(0.1);
+    this.#ignoresEnd = random.isLucky(0.1);
     this.exited = this.#exit.promise;
     this.stdin = new Writable({
       decodeStrings: false,
@@ -102,7 +102,6 @@ export class SimulatedProcess implements ProcessGroup {
     if (!this.hasEnded) this.stdout.push(`${line}\n`);
   }
 
-  /** Responds with a result in the form of its era. */
   respond(id: unknown, result: object): void {
     const modern = { resultType: "complete", ttlMs: 0, cacheScope: "private", _meta: { [META.serverInfo]: SERVER_INFO } };
     this.send({ id, result: this.era === "2026" ? { ...modern, ...result } : result });

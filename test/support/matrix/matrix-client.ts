@@ -1,5 +1,5 @@
-import type { StreamBlock } from "../event-stream-parser.ts";
 import { EventStream } from "../event-stream.ts";
+import type { StreamBlock } from "../event-stream-parser.ts";
 import type { HttpCall } from "../http-client.ts";
 import type { JsonRpcMessage } from "../json-rpc.ts";
 import { initializeRequest, JSON_HEADERS } from "../mcp-client.ts";
@@ -162,7 +162,6 @@ export class MatrixClient {
     this.#modern = new ModernClient(sidecar.url, { capabilities });
   }
 
-  /** Opens a session, or asks what the server has to offer. */
   async open(): Promise<void> {
     if (this.dialect === "2026") {
       await this.done(this.call("server/discover"));
@@ -202,14 +201,12 @@ export class MatrixClient {
     return this.#begin(message, body, undefined, isHidden);
   }
 
-  /** Sends a notification. Resolves with the end of its response. */
   async notify(method: string, params: Readonly<Record<string, unknown>> = {}): Promise<void> {
     const composed = this.dialect === "2026" ? this.#modern.compose(method, params, { id: null }) : undefined;
     const message = { jsonrpc: "2.0", method, params };
     await this.#over(this.#post(method.replace("notifications/", ""), composed?.body ?? message, message, composed?.headers));
   }
 
-  /** Responds to a question that came as a request. */
   async answer({ id }: JsonRpcMessage, answer: object): Promise<void> {
     await this.#over(this.#post("answer", { jsonrpc: "2.0", id, ...answer }));
   }

@@ -46,12 +46,10 @@ export class ScriptedServers {
   readonly processes: ScriptedServer[] = [];
   /** All lines of all processes in the order of their arrival, without handshakes of the first process. */
   received: Received[] = [];
-  /** True once the test no longer decides about responses. */
   answersAll = false;
   readonly refused = new Set<string>();
   /** True while new processes do not answer their first request. */
   isStartHeld = false;
-  /** The number of processes at the beginning of the cell. */
   countBefore = 1;
   /** The process that got the last marker. */
   markedProcess = 1;
@@ -97,7 +95,6 @@ export class ScriptedServers {
   }
 }
 
-/** A process of an MCP server as streams. */
 export class ScriptedServer implements ProcessGroup {
   readonly pid = nextPid++;
   readonly number: number;
@@ -158,7 +155,6 @@ export class ScriptedServer implements ProcessGroup {
     if (!this.hasEnded) this.stdout.push(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
   }
 
-  /** Responds with a result in the form of the era. */
   respond({ id, method = "" }: JsonRpcMessage, result: object): void {
     const hints = CACHEABLE.has(method) ? CACHE_HINTS : {};
     const modern = { resultType: "complete", ...hints, _meta: { [META.serverInfo]: SERVER_INFO } };

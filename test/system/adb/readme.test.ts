@@ -4,9 +4,9 @@ import { expect, it } from "vitest";
 import { readExample } from "../../support/example-files.ts";
 import { ROOT } from "../../support/markdown.ts";
 import { OwnedResources } from "../../support/owned-resources.ts";
-import { freePort } from "../../support/pod.ts";
-import { ShellCommand } from "../../support/shell-command.ts";
 import { TempDir } from "../../support/temp-dir.ts";
+import { freePort } from "../../support/open-sockets.ts";
+import { ShellCommand } from "../../support/shell-command.ts";
 
 it("the commands of the README call a tool of the stand-in", async () => {
   await using owned = new OwnedResources();

@@ -4,7 +4,7 @@ import { AdbDevice } from "../../../examples/cetp-bridge/stand-in/adb-protocol.t
 import type { DeviceState } from "../../../examples/cetp-bridge/stand-in/apps.ts";
 import { StandIn } from "../../../examples/cetp-bridge/stand-in/device.ts";
 import type { Phone } from "../../../examples/cetp-bridge/test/phone.ts";
-import { freePort } from "../../support/pod.ts";
+import { freePort } from "../../support/open-sockets.ts";
 import { TempDir } from "../../support/temp-dir.ts";
 
 const ADB_TIMEOUT_MS = 30_000;

@@ -3,8 +3,8 @@ import { promisify } from "node:util";
 import { expect, it } from "vitest";
 import { readExample } from "../../support/example-files.ts";
 import { ROOT } from "../../support/markdown.ts";
-import { freePort } from "../../support/pod.ts";
 import { TempDir } from "../../support/temp-dir.ts";
+import { freePort } from "../../support/open-sockets.ts";
 
 it("the command of the README leads a model to a tool of each server", async () => {
   await using folder = await TempDir.create();

@@ -7,8 +7,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { promisify } from "node:util";
 import { OwnedResources } from "../../support/owned-resources.ts";
-import { freePort } from "../../support/pod.ts";
 import { TempDir } from "../../support/temp-dir.ts";
+import { freePort } from "../../support/open-sockets.ts";
 
 const POLL_MS = 20;
 const WAIT_TIMEOUT_MS = 30_000;

@@ -10,7 +10,7 @@ import { EventStream } from "../../support/event-stream.ts";
 import { say } from "../../support/held-call.ts";
 import { send } from "../../support/http-client.ts";
 import { readDocument } from "../../support/markdown.ts";
-import { freePort } from "../../support/pod.ts";
+import { freePort } from "../../support/open-sockets.ts";
 import { SdkClient } from "../../support/sdk-client.ts";
 import { MAIN, Sidecar } from "../../support/sidecar.ts";
 import { TempDir } from "../../support/temp-dir.ts";

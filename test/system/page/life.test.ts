@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { crash } from "../../support/crash.ts";
-import { freePort } from "../../support/pod.ts";
+import { crash } from "../../support/fixture-server.ts";
+import { freePort } from "../../support/open-sockets.ts";
 import { EXAMPLE, Sidecar } from "../../support/sidecar.ts";
 import { BrowserPage } from "./browser.ts";
 

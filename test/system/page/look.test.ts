@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { crash } from "../../support/crash.ts";
+import { crash } from "../../support/fixture-server.ts";
 import { disposeAfterAll } from "../../support/dispose-after-all.ts";
 import { EVERYTHING } from "../../support/real-servers.ts";
 import { Sidecar } from "../../support/sidecar.ts";

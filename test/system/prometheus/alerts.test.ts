@@ -1,9 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { crash } from "../../support/crash.ts";
+import { crash } from "../../support/fixture-server.ts";
 import type { McpClient } from "../../support/mcp-client.ts";
 import { OwnedResources } from "../../support/owned-resources.ts";
-import { freePort } from "../../support/pod.ts";
+import { freePort } from "../../support/open-sockets.ts";
 import { EXAMPLE, Sidecar } from "../../support/sidecar.ts";
 import { dashboardQueries, nameOf, Prometheus } from "./prometheus.ts";
 

@@ -4,8 +4,8 @@ import { readFile, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { setTimeout as delay } from "node:timers/promises";
 import { OwnedResources } from "../../support/owned-resources.ts";
-import { freePort } from "../../support/pod.ts";
 import { TempDir } from "../../support/temp-dir.ts";
+import { freePort } from "../../support/open-sockets.ts";
 
 const RULES = fileURLToPath(new URL("../../../examples/observability/rules.yml", import.meta.url));
 const POLL_MS = 200;

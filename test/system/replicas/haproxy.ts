@@ -7,8 +7,8 @@ import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { OwnedResources } from "../../support/owned-resources.ts";
-import { freePort } from "../../support/pod.ts";
 import { TempDir } from "../../support/temp-dir.ts";
+import { freePort } from "../../support/open-sockets.ts";
 
 export const HAPROXY_CONFIG = fileURLToPath(new URL("../../../examples/haproxy/haproxy.cfg", import.meta.url));
 const POLL_MS = 20;

@@ -1,5 +1,5 @@
 import { OwnedResources } from "../../support/owned-resources.ts";
-import { freePort } from "../../support/pod.ts";
+import { freePort } from "../../support/open-sockets.ts";
 import { Sidecar, type StartOptions } from "../../support/sidecar.ts";
 import { Haproxy } from "./haproxy.ts";
 

@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 import { EXAMPLES } from "../../support/example-files.ts";
 import { send } from "../../support/http-client.ts";
 import { ModernClient } from "../../support/modern-client.ts";
-import { freePort } from "../../support/pod.ts";
+import { freePort } from "../../support/open-sockets.ts";
 import { ShellCommand } from "../../support/shell-command.ts";
 import { TempDir } from "../../support/temp-dir.ts";
 import { HAPROXY_CONFIG } from "./haproxy.ts";

@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { ModernClient } from "../../support/modern-client.ts";
 import { InteropClient, SDKS } from "../../support/sdk-clients.ts";
-import { readStatus, type Status } from "../../support/status.ts";
+import { type Status, readStatus } from "../../support/status.ts";
 import { ReplicaSet } from "./replica-set.ts";
 
 const POLL_MS = 20;

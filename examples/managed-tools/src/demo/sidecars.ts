@@ -46,10 +46,10 @@ export async function startSidecar(
     throw new Error("The sidecar is not built: run `npm ci && npm run build` in the root of the repository.");
   });
   if (child.stdout === null) throw new Error("a pipe expected");
-  let reason = "its sidecar has ended";
+  let reason: string | undefined;
   const timer = setTimeout(() => {
     reason = `it is not ready after ${START_TIMEOUT_MS / 1000} s`;
-    child.kill("SIGKILL");
+    child.kill();
   }, START_TIMEOUT_MS);
   let address: unknown;
   const said: unknown[] = [];
@@ -57,7 +57,7 @@ export async function startSidecar(
     const logged = JSON.parse(line) as JsonObject;
     address ??= logged["address"];
     if (logged["stream"] === "stderr") said.push(logged["msg"]);
-    if (logged["msg"] === "mcp server exited") reason = String(logged["reason"]);
+    if (logged["msg"] === "mcp server exited") reason ??= String(logged["reason"]);
     if (logged["msg"] !== "mcp server ready") continue;
     clearTimeout(timer);
     // A full pipe would block its log.
@@ -65,7 +65,7 @@ export async function startSidecar(
     return `http://${String(address)}/mcp`;
   }
   clearTimeout(timer);
-  throw new Error([`The server of ${name} cannot start: ${reason}`, ...said.slice(-MAX_LINES)].join("\n"));
+  throw new Error([`The server of ${name} cannot start: ${reason ?? "its sidecar has ended"}`, ...said.slice(-MAX_LINES)].join("\n"));
 }
 
 /** Starts a program that ends with the stack. Its stderr is that of the demo. */
