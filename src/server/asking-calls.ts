@@ -206,7 +206,7 @@ export class ParkedCalls {
   }
 
   /** `refused` counts rounds of questions that too many parked calls have prevented. */
-  get status(): { readonly now: number; readonly expired: number; readonly refused: number } {
+  get status() {
     return { now: this.#byState.size, expired: this.#expired, refused: this.#refused };
   }
 

@@ -307,10 +307,6 @@ export class Calls {
     return effectOf(method);
   }
 
-  outcomeOf(call: Call): [method: string, sent: boolean, effect: Effect] {
-    return [call.method, call.isSent, this.effectOf(call)];
-  }
-
   getWritten(wireId: unknown): Call | undefined {
     const call = typeof wireId === "number" ? this.#all[this.#indexOf(wireId)] : undefined;
     return call?.wireId === wireId && call?.isWritten === true ? call : undefined;

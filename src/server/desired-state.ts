@@ -1,4 +1,3 @@
-import type { Context } from "../context.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, SidecarError } from "../mcp/errors.ts";
 import { isJsonObject, type JsonObject, LOG_LEVELS as LEVELS, type NotificationMessage } from "../mcp/message.ts";
@@ -320,7 +319,6 @@ interface Listening {
  * answer about its own.
  */
 export class ModernDriver {
-  readonly #context: Context;
   readonly #calls: Calls;
   readonly #state: DesiredState;
   readonly #onReopened: (filter: SubscriptionFilter) => void;
@@ -341,7 +339,7 @@ export class ModernDriver {
 
   /** @param onReopened called when a subscription is open again. Changes may have been missed. */
   constructor(calls: Calls, state: DesiredState, onReopened: (filter: SubscriptionFilter) => void) {
-    [this.#context, this.#calls, this.#state, this.#onReopened] = [calls.context, calls, state, onReopened];
+    [this.#calls, this.#state, this.#onReopened] = [calls, state, onReopened];
     const { timers } = calls.context;
     this.#nextUpdate = new Timer(timers, () => this.update());
     this.#overdue = new Timer(timers, () => {
@@ -426,7 +424,7 @@ export class ModernDriver {
   #onAcknowledged(next: Listening, accepted: ReadonlySet<string>): void {
     this.#endCurrent("replaced by another subscription");
     next.accepted = next.filter.uris.intersection(accepted);
-    next.openedAtMs = this.#context.nowMs();
+    next.openedAtMs = this.#calls.context.nowMs();
     this.#current = next;
     this.#next = undefined;
     if (this.#isInterrupted) this.#onReopened(next.filter);
@@ -466,7 +464,7 @@ export class ModernDriver {
   }
 
   #open(filter: SubscriptionFilter, { requestMeta }: UpstreamHandshake): void {
-    const context = this.#context;
+    const context = this.#calls.context;
     const request = internalRequest("subscriptions/listen", { notifications: filterMembers(filter) }, requestMeta);
     const listening: Listening = { filter, accepted: NONE, openedAtMs: Number.POSITIVE_INFINITY, call: undefined };
     this.#next = listening;
@@ -481,7 +479,7 @@ export class ModernDriver {
     if (ended === this.#current) {
       this.#current = undefined;
       this.#isInterrupted = true;
-      if (this.#context.nowMs() - ended.openedAtMs > MAX_PAUSE_MS) this.#pauseMs = FIRST_PAUSE_MS;
+      if (this.#calls.context.nowMs() - ended.openedAtMs > MAX_PAUSE_MS) this.#pauseMs = FIRST_PAUSE_MS;
     } else if (ended !== this.#next) return;
     else if (isByServer) return this.#reject(ended);
     else this.#next = undefined;
@@ -510,23 +508,19 @@ export class ModernDriver {
   }
 
   #updateIn(delayMs: number): void {
-    this.#nextUpdate.set(Math.min(this.#nextUpdate.atMs, this.#context.nowMs() + delayMs));
+    this.#nextUpdate.set(Math.min(this.#nextUpdate.atMs, this.#calls.context.nowMs() + delayMs));
   }
 
   #settle(): void {
     if (this.#waiting.size === 0) return;
     const { uris } = this.#wanted;
     for (const [onDone, uri] of this.#waiting) {
-      const isAccepted = this.#verdict(uri, uris);
+      const accepted = this.#known.has(uri) ? this.#current?.accepted.has(uri) : undefined;
+      // Its client may have unsubscribed meanwhile.
+      const isAccepted = !uris.has(uri) || (this.#rejectedUris.has(uri) ? false : accepted);
       // The call of one may end the wait of another.
       if (isAccepted !== undefined && this.#waiting.delete(onDone)) onDone(isAccepted);
     }
-  }
-
-  #verdict(uri: string, wanted: ReadonlySet<string>): boolean | undefined {
-    if (!wanted.has(uri)) return true;
-    if (this.#rejectedUris.has(uri)) return false;
-    return this.#known.has(uri) ? this.#current?.accepted.has(uri) : undefined;
   }
 }
 

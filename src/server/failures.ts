@@ -23,7 +23,7 @@ export function requestTimedOut(
   return failure("REQUEST_TIMEOUT", message, sent, effect, { timeoutMs: takenMs });
 }
 
-export function upstreamExited(method: string, exit: UpstreamExit, effect = effectOf(method)): SidecarError {
+export function upstreamExited(method: string, exit: UpstreamExit, effect: Effect): SidecarError {
   // The tail of stderr may be about the request of another client.
   return failure("UPSTREAM_EXITED", `The MCP server stopped during ${shorten(method)} (${exit.reason}).`, true, effect, exitDetails(exit));
 }
@@ -55,9 +55,9 @@ export function outOfMemory(detail?: string): SidecarError {
   return new SidecarError("OUT_OF_MEMORY", message, { retryAfterSeconds: 1 });
 }
 
-export function responseOutOfMemory(method: string, effect = effectOf(method)): SidecarError {
+export function responseOutOfMemory(method: string): SidecarError {
   const message = `The sidecar has no memory left for the response of the MCP server to ${shorten(method)} (CLAW_MCP_STDIO_MEMORY_BUDGET_BYTES).`;
-  return failure("OUT_OF_MEMORY", message, true, effect, { retryAfterSeconds: 1 });
+  return failure("OUT_OF_MEMORY", message, true, effectOf(method), { retryAfterSeconds: 1 });
 }
 
 export function sessionOverloaded(limit: number): SidecarError {
@@ -103,11 +103,11 @@ export function sessionRateExceeded(perMinute: number, waitMs: number): SidecarE
   return new SidecarError("RATE_LIMITED", message, { retryAfterSeconds: Math.ceil(waitMs / 1000) });
 }
 
-export function shuttingDown(method: string, sent: boolean, effect = effectOf(method)): SidecarError {
+export function shuttingDown(sent = false, effect: Effect = "unknown"): SidecarError {
   return failure("SHUTTING_DOWN", "The sidecar is shutting down.", sent, effect, sent ? {} : { retryAfterSeconds: 1 });
 }
 
-export function sessionEnded(method: string, sent: boolean, effect = effectOf(method)): SidecarError {
+export function sessionEnded(method: string, sent: boolean, effect: Effect): SidecarError {
   return failure("REQUEST_CANCELLED", `The session ended during ${shorten(method)}.`, sent, effect);
 }
 
@@ -127,9 +127,9 @@ export function responseElsewhere(): SidecarError {
   return new SidecarError("OTHER_REPLICA", message, { sent: true, retrySafe: false });
 }
 
-export function upstreamChanged(method: string, sent: boolean, effect = effectOf(method)): SidecarError {
+export function upstreamChanged(method: string, sent: boolean): SidecarError {
   const message = "The restarted MCP server speaks another revision of MCP than before.";
-  return failure("UPSTREAM_NOT_READY", message, sent, effect, { retryAfterSeconds: 1 });
+  return failure("UPSTREAM_NOT_READY", message, sent, effectOf(method), { retryAfterSeconds: 1 });
 }
 
 /** A private server, newer than the shared one, has refused `initialize`. */
@@ -153,7 +153,7 @@ export function responseTooLarge(method: string, bytes: number, limitBytes: numb
   return failure("UPSTREAM_RESPONSE_TOO_LARGE", message, true, effect, { limitBytes });
 }
 
-export function invalidResponse(method: string, reason: string, effect = effectOf(method)): SidecarError {
+export function invalidResponse(method: string, reason: string, effect: Effect): SidecarError {
   const message = `The MCP server answered ${shorten(method)} with an invalid response: ${reason}.`;
   return failure("UPSTREAM_INVALID_RESPONSE", message, true, effect);
 }

@@ -81,7 +81,7 @@ export class Lane implements SessionLane, UpstreamListener {
   /** Holds a request until the server is ready, and waits for no answer of a client. */
   whenReady(held: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
     const { calls } = this;
-    if (this.#isDraining) onFailed(shuttingDown(held.request.method, false));
+    if (this.#isDraining) onFailed(shuttingDown());
     else if (calls.handshake !== undefined && !calls.queue.blocks.has("question")) onReady();
     else calls.holdRequest(held, onReady, onFailed);
   }
@@ -115,7 +115,7 @@ export class Lane implements SessionLane, UpstreamListener {
     const isReady = calls.handshake !== undefined;
     const expiresAtMs = reply.acceptedAtMs + (this.#isPrivate ? config.requestTimeoutMs : config.holdTimeoutMs);
     const hold = (): SidecarError | undefined => calls.roomError(request.text) ?? calls.hold(call, expiresAtMs);
-    const error = this.#isDraining ? shuttingDown("initialize", false) : isReady ? undefined : hold();
+    const error = this.#isDraining ? shuttingDown() : isReady ? undefined : hold();
     if (error !== undefined) {
       reply.refuse(error);
       return onFailed();
@@ -131,7 +131,7 @@ export class Lane implements SessionLane, UpstreamListener {
     const { config, defects } = this.context;
     const { maxSessionRequests } = config;
     try {
-      if (this.#isDraining) return reply.refuse(shuttingDown(request.method, false));
+      if (this.#isDraining) return reply.refuse(shuttingDown());
       if (caller.callsInFlight >= maxSessionRequests) return reply.refuse(sessionOverloaded(maxSessionRequests));
       const noRoom = calls.roomError(request.text);
       if (noRoom !== undefined) return reply.refuse(noRoom);
@@ -181,7 +181,7 @@ export class Lane implements SessionLane, UpstreamListener {
     this.routing.onCallerEnd(caller);
     const { calls } = this;
     const own = calls.values().filter((call) => call.kind === "client" && call.caller === caller);
-    calls.giveUpAll(own, "session ended", (call) => sessionEnded(...calls.outcomeOf(call)));
+    calls.giveUpAll(own, "session ended", (call) => sessionEnded(call.method, call.isSent, calls.effectOf(call)));
     this.#capabilities.delete(caller);
     calls.tasks.endCaller(caller);
   }
@@ -206,9 +206,9 @@ export class Lane implements SessionLane, UpstreamListener {
     this.tools.close();
     this.#hangWatch.onLost();
     calls.giveUpAll(calls.values(), reason, (call) =>
-      reason === "shutdown" ? shuttingDown(...calls.outcomeOf(call)) : calls.notReady(call),
+      reason === "shutdown" ? shuttingDown(call.isSent, calls.effectOf(call)) : calls.notReady(call),
     );
-    if (this.#isDraining) for (const call of this.#initializing) calls.end(call, shuttingDown("initialize", false));
+    if (this.#isDraining) for (const call of this.#initializing) calls.end(call, shuttingDown());
     this.#isClosed = true;
     calls.close();
   }

@@ -30,14 +30,11 @@ export interface Profile {
   readonly initialize?: RequestMessage;
   /** Those of the session that starts a private server. */
   readonly streams?: SessionStreams;
-  readonly terms?: SharingTerms;
-}
-
-/** Sessions of one client share a private server until it asks, if these are the same. */
-interface SharingTerms {
-  readonly revision: string;
-  /** The JSON text of those for which a server may ask. No others are offered. */
-  readonly capabilitiesText: string;
+  /**
+   * Sessions of one client share a private server until it asks, if the revision and the capabilities are the same. Only those for which a
+   * server may ask are offered.
+   */
+  readonly terms?: Parameters<typeof initializeOf>[0];
 }
 
 /**
@@ -201,7 +198,7 @@ export class Pool {
     };
   }
 
-  get asks(): { readonly servers: number; readonly unattributed: number } {
+  get asks() {
     const asking = this.#of("asking");
     const unattributed = asking.reduce((sum, { lane }) => sum + lane.calls.dropped.unattributed, this.#unattributed);
     return { servers: asking.length, unattributed };
@@ -226,7 +223,7 @@ export class Pool {
   findPlace(initialize: RequestMessage, streams: SessionStreams, shared: PooledServer | undefined): (() => PooledServer) | SidecarError {
     const isPrivate = this.isPrivate(initialize);
     if (isPrivate && Buffer.byteLength(initialize.text) > MAX_KEPT_BYTES) return initializeTooLarge(MAX_KEPT_BYTES);
-    if (this.#isEnding) return shuttingDown("initialize", false);
+    if (this.#isEnding) return shuttingDown();
     if (!isPrivate) return () => this.shared;
     if (shared !== undefined) return () => shared;
     const { memory } = streams;
@@ -236,7 +233,7 @@ export class Pool {
     return () => {
       if (place !== undefined) this.#evict(place, "room for a new client");
       const terms = this.#termsOf(initialize, streams);
-      const own = terms && initializeOf({ protocolVersion: terms.revision, ...terms, clientInfoText: this.#clientInfoText });
+      const own = terms && initializeOf(terms);
       const kept = memory.hold("requests", textMemoryBytes((own ?? initialize).text));
       const server = this.#start({ kind: "private", holder, initialize: own ?? initialize, streams, ...(own && { terms }) });
       server.kept = kept;
@@ -249,7 +246,7 @@ export class Pool {
     return this.#of("private").find(({ lane, lease, profile, state }) => {
       if (terms === undefined || profile.terms?.capabilitiesText !== terms.capabilitiesText || state === "stopping") return false;
       // The id of a session has the revision of the server, which may be an earlier one than its client has requested.
-      const isSame = profile.terms.revision === terms.revision || lane.calls.lastHandshake?.protocolVersion === terms.revision;
+      const isSame = [profile.terms.protocolVersion, lane.calls.lastHandshake?.protocolVersion].includes(terms.protocolVersion);
       return isSame && profile.holder === streams.memory.holder && (lease === "first" || lease === "open");
     });
   }
@@ -342,11 +339,12 @@ export class Pool {
     return this.#isKilled || this.#context.draining.aborted;
   }
 
-  #termsOf(initialize: RequestMessage, { canResume }: Pick<SessionStreams, "canResume">): SharingTerms | undefined {
-    const revision = initialize.outline.stringAt(Slot.requestedVersion);
+  #termsOf(initialize: RequestMessage, { canResume }: Pick<SessionStreams, "canResume">): Profile["terms"] {
+    const protocolVersion = initialize.outline.stringAt(Slot.requestedVersion);
     const isLong = Buffer.byteLength(textOf(initialize.text, capabilitiesOf(initialize)) ?? "") > MAX_CAPABILITIES_BYTES;
     const isAlone = this.#context.config.isolation !== "auto" || this.asksSince !== null || !canResume || isLong;
-    return isAlone || revision === undefined ? undefined : { revision, capabilitiesText: questionCapabilities(initialize) };
+    if (isAlone || protocolVersion === undefined) return undefined;
+    return { protocolVersion, capabilitiesText: questionCapabilities(initialize), clientInfoText: this.#clientInfoText };
   }
 
   #onEvent(server: PooledServer, event: Parameters<UpstreamObserver>[0]): void {
@@ -355,11 +353,6 @@ export class Pool {
     server.opening?.set(this.#context.nowMs() + FIRST_SESSION_MS);
     // The `initialize` of other sessions is answered now.
     setImmediate(() => server.lane.calls.releaseWaiting());
-  }
-
-  #open(server: PooledServer): void {
-    server.lease = "open";
-    server.lane.calls.releaseWaiting();
   }
 
   /**
@@ -408,7 +401,7 @@ export class Pool {
     const kind = this.#kindFor("request", offered !== 0);
     if (kind === "asking") return this.#askingServerFor(held, offered);
     if (kind !== "modern") return this.shared;
-    if (this.#modern === undefined && this.#context.draining.aborted) return shuttingDown(held.request.method, false);
+    if (this.#modern === undefined && this.#context.draining.aborted) return shuttingDown();
     return (this.#modern ??= this.#probe());
   }
 
@@ -419,7 +412,7 @@ export class Pool {
     const [last] = own;
     let server = own.find(({ isFree, lane }) => isFree || (isDiscovery(held) && lane.calls.lastHandshake !== undefined));
     if (server === undefined) {
-      const place = this.#isEnding ? shuttingDown(held.request.method, false) : this.#placeFor("asking", holder);
+      const place = this.#isEnding ? shuttingDown() : this.#placeFor("asking", holder);
       if (place instanceof PooledServer) this.#evict(place, "room for another one");
       if (!(place instanceof SidecarError)) return this.#start({ kind: "asking", holder, offered });
       if (last === undefined) return place;
@@ -472,7 +465,10 @@ export class Pool {
     const { config, nowMs, timers } = this.#context;
     this.#servers.add(server);
     server.idle = new Timer(timers, (atMs) => this.#endIfIdle(server, atMs));
-    server.opening = new Timer(timers, () => this.#open(server));
+    server.opening = new Timer(timers, () => {
+      server.lease = "open";
+      server.lane.calls.releaseWaiting();
+    });
     server.use(nowMs());
     server.lane.onQuestion = (request) => this.#onQuestion(server, request);
     if (profile.holder === undefined) void this.#run(server, observer);

@@ -121,7 +121,7 @@ export class StatelessRequests {
     if (tasks !== undefined && namedTasks(request).some((id) => tasks.isOfOther(id, client.memory.holder)))
       return reply.fail(new SidecarError("INVALID_PARAMS", UNKNOWN_TASK));
     const isAnsweredHere = method === "server/discover" || method === "subscriptions/listen";
-    if (isAnsweredHere && this.#context.draining.aborted) return reply.fail(shuttingDown(method, false));
+    if (isAnsweredHere && this.#context.draining.aborted) return reply.fail(shuttingDown());
     if (method === "server/discover") return reply.answer("result", discoverResult(handshake.resultText, handshake.era));
     if (method === "subscriptions/listen") return this.#subscriptions.listen(stateless, client, lane);
     if (isLegacy && method.startsWith("tasks/")) return reply.fail(methodNotFound(method));

@@ -1,4 +1,3 @@
-import type { Context } from "../context.ts";
 import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
 import type { SidecarError, SidecarErrorCode } from "../mcp/errors.ts";
@@ -118,7 +117,6 @@ const MAX_NAME_LENGTH = 1000;
  */
 export class ServerTools {
   version = 0;
-  readonly #context: Context;
   readonly #calls: Calls;
   readonly #watcher: LanePolicy | undefined;
   #handshake: UpstreamHandshake | undefined;
@@ -135,7 +133,6 @@ export class ServerTools {
   /** @param watcher the policy if it needs the tools. With RETRY=read-only, they are listed even without one. */
   constructor(calls: Calls, watcher: LanePolicy | undefined) {
     const { context } = calls;
-    this.#context = context;
     this.#calls = calls;
     this.#watcher = watcher;
     const list = (): void => {
@@ -158,7 +155,7 @@ export class ServerTools {
   list(timeoutMs: number): Promise<ToolList> {
     if (this.#handshake === undefined) return Promise.resolve(noList("the server is not ready"));
     if (!this.#hasToolsCapability) return Promise.resolve({ tools: [], problem: undefined });
-    const { nowMs } = this.#context;
+    const { nowMs } = this.#calls.context;
     const endMs = nowMs() + timeoutMs;
     return new Promise((resolve) => this.#ask(resolve, () => ({ timeoutMs: Math.max(0, endMs - nowMs()) })));
   }
@@ -208,7 +205,7 @@ export class ServerTools {
   }
 
   #open(): void {
-    if (this.#watcher === undefined ? this.#context.config.retry !== "read-only" : !this.#hasToolsCapability) return;
+    if (this.#watcher === undefined ? this.#calls.context.config.retry !== "read-only" : !this.#hasToolsCapability) return;
     this.#isOpen = true;
     this.#listAgain();
   }
@@ -219,7 +216,7 @@ export class ServerTools {
     this.#isOutdated = this.#isListing;
     if (this.#isListing) return;
     this.#isListing = true;
-    const nowMs = this.#context.nowMs();
+    const nowMs = this.#calls.context.nowMs();
     const waitMs = this.#rate.take(nowMs);
     if (waitMs === undefined) this.#ask(this.#onListed);
     else this.#delayed.set(nowMs + waitMs);
@@ -239,7 +236,7 @@ export class ServerTools {
       if (done !== true) return void this.#calls.ask("tools/list", value, undefined, onResult, limits?.());
       const { tools, problem } = value;
       if (tools !== undefined && problem !== undefined)
-        this.#context.log.warn({ method: "tools/list", count: tools.length, reason: problem }, "tools/list is not complete");
+        this.#calls.context.log.warn({ method: "tools/list", count: tools.length, reason: problem }, "tools/list is not complete");
       onListed(value);
     };
     onResult("");
@@ -284,7 +281,7 @@ export class ServerTools {
     if (watcher !== undefined && isGivenUp)
       return this.#calls.upstream.restart("tools-not-listed", `tools/list did not return the tools: ${problem}`);
     if (!this.areAwaited && (watcher !== undefined || this.#hasToolsCapability)) {
-      this.#context.log.warn(
+      this.#calls.context.log.warn(
         { method: "tools/list", generation: this.#handshake?.generation, reason: problem },
         "tools not listed: the known tools stay in effect",
       );

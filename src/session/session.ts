@@ -1,4 +1,4 @@
-import { type KeyObject, randomUUID } from "node:crypto";
+import type { KeyObject } from "node:crypto";
 import type { SidecarError } from "../mcp/errors.ts";
 import type { NotificationMessage, RequestMessage, ResponseMessage } from "../mcp/message.ts";
 import type { MemoryAccount } from "../memory.ts";
@@ -10,8 +10,6 @@ import type { SessionStreams } from "./streams.ts";
  * for it until `endCaller`.
  */
 export interface Caller {
-  /** Unique, and never chosen by a client. */
-  readonly id: string;
   readonly memory: MemoryAccount;
   readonly callsInFlight: number;
   beginCall(): void;
@@ -53,7 +51,6 @@ export interface SessionLane {
 
 /** A client of the stateless revisions: a principal, or without tokens a peer address. Its requests share limits and rates. */
 export class StatelessClient implements Caller {
-  readonly id = randomUUID();
   readonly memory: MemoryAccount;
   callsInFlight = 0;
 
