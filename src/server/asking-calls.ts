@@ -381,7 +381,6 @@ export class SharedQuestions {
     askable.ask(question, call);
   }
 
-  /** A client that has not declared a question cannot be asked, so the call goes on without the answer. */
   #isUndeclared({ kinds }: Question): boolean {
     const calls = this.questions.calls.ofClients;
     return calls.length > 0 && calls.every(({ reply: { askable } }) => askable === undefined || !isSubset(kinds, askable.declared));

@@ -7,7 +7,7 @@ import { Reply, type ReplyTarget } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import type { Semaphore } from "./slots.ts";
 
-/** The maximum total time of a request whose time is renewed, as a multiple of its timeout. */
+/** The most time of a request whose time is renewed, in timeouts. */
 export const MAX_RENEWED_TIMES = 10;
 
 /** The sidecar's own response to a call; `resultText` is JSON. */

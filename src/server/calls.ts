@@ -38,7 +38,7 @@ import { RequestQueue } from "./queue.ts";
 import { Semaphore } from "./slots.ts";
 import { ClientTasks } from "./tasks.ts";
 
-/** The limit for requests that are kept in memory to be sent again: a caller may have a thousand requests in flight. */
+/** Of a request that is kept to be sent again: a caller may have a thousand in flight. */
 const MAX_KEPT_BYTES = 64 * 1024;
 /** The sidecar's own requests in flight: one client may cancel a thousand subscriptions at once. */
 const MAX_IN_TURN = 16;

@@ -269,7 +269,7 @@ export class Pool {
     return true;
   }
 
-  /** Called when a session has ended, or was not opened. A private server ends with its last one. */
+  /** A private server ends with its last session. */
   release(server: PooledServer, session?: Session): void {
     const { profile, sessions } = server;
     if (profile.kind !== "private") return;
@@ -579,7 +579,6 @@ export class Pool {
   }
 }
 
-/** A discovery is answered from the handshake, whether the server is free or not. */
 function isDiscovery({ request }: HeldRequest): boolean {
   return request.method === "server/discover";
 }

@@ -201,7 +201,6 @@ export class RequestQueue {
     return calls.filter(({ needsSlot }) => !needsSlot).length < Math.ceil(maxHeldRequests * HOLDER_SHARE);
   }
 
-  /** Evicts a call of the longest queue of an owner, if that is longer than this owner's. */
   #makeRoom(owner: object): boolean {
     let longest: Call[][] = [];
     let length = 1 + [...(this.#owners.get(owner)?.values() ?? [])].flat().length;

@@ -171,7 +171,7 @@ export class ServerTools {
     if (!this.#hasToolsCapability) this.#onTools([], true);
   }
 
-  /** Called when `notifications/initialized` was sent. Before that, the server must not get requests. */
+  /** Before `notifications/initialized`, the server must not get requests. */
   onInitialized(): void {
     this.#isInitialized = true;
     this.#open();

@@ -202,12 +202,12 @@ export class SessionStreams {
     return this.#newestStandalone() !== undefined;
   }
 
-  /** For the response to a POST and the messages before it. @param requestIdText undefined for a batch. */
+  /** @param requestIdText undefined for a batch. */
   openForRequest(requestIdText?: string): EventStream {
     return this.#open({ isStandalone: false, streamId: ++this.#lastStreamId, replica: this.#log?.replica, requestIdText });
   }
 
-  /** For messages that are not related to a request. Call `deliverWaiting` when it is attached. */
+  /** Call `deliverWaiting` when it is attached. */
   openStandalone(): EventStream {
     this.#makeRoom();
     return this.#open({ isStandalone: true, streamId: ++this.#lastStreamId, replica: this.#log?.replica });
