@@ -41,14 +41,12 @@ type EvictionStage = "replay" | "slow" | "full" | "share" | "abandoned";
  */
 export class MemoryBudget {
   readonly limitBytes: number;
-  /** Only reservations change it. */
   usedBytes = 0;
   readonly #usedByKind: Record<MemoryKind, number> = { bodies: 0, requests: 0, replay: 0, unread: 0, subscriptions: 0, serverOutput: 0 };
   /** Also of some that use none: an entry that came and went with each call would leave old tables behind. */
   readonly #usedByHolder = new Map<MemoryHolder, typeof NO_USE>();
   #maxHolders = MIN_HOLDERS;
   readonly #shareBytes: number;
-  /** The rest is for clients that use little. */
   readonly calmBytes: number;
   readonly #evictions: { readonly stage: EvictionStage; readonly evict: (bytes: number, holder: MemoryHolder) => void }[] = [];
   #isEvicting = false;
@@ -109,13 +107,11 @@ export class MemoryBudget {
     if (changeBytes > 0 && this.usedBytes > this.calmBytes) this.#evict();
   }
 
-  /** When their number has doubled. */
   #forgetUnused(): void {
     for (const [holder, { bytes }] of this.#usedByHolder) if (bytes === 0) this.#usedByHolder.delete(holder);
     this.#maxHolders = Math.max(MIN_HOLDERS, 2 * this.#usedByHolder.size);
   }
 
-  /** If there is an excess. */
   relieve(): void {
     if (this.usedBytes > this.calmBytes) this.#evict();
   }
@@ -175,7 +171,6 @@ export class MemoryBudget {
 export class MemoryAccount {
   readonly budget: MemoryBudget;
   readonly holder: MemoryHolder;
-  /** Of data that has no end of its own. */
   lastingBytes = 0;
 
   constructor(budget: MemoryBudget, holder: MemoryHolder) {
@@ -194,9 +189,7 @@ export class MemoryAccount {
   }
 }
 
-/** Memory in use, until it is released. */
 export class Reservation {
-  /** Only this object changes it. */
   bytes: number;
   readonly #account: MemoryAccount;
   readonly #kind: MemoryKind;
@@ -224,7 +217,6 @@ export class Reservation {
     this.#account.budget.change(this.#kind, this.#account, changeBytes);
   }
 
-  /** A second call does nothing. */
   release(): void {
     this.resize(0);
     this.#isReleased = true;
@@ -275,7 +267,6 @@ export function defaultBudgetBytes(
 
 /** The parts, the text, and the copy between them exist together for a moment. */
 export const BODY_COPIES = 3;
-/** Besides its bytes. */
 const PART_BYTES = 256;
 /**
  * With its copies, such a body takes three fifths of the budget. A client may use three quarters. The rest is for the parts, even if each
@@ -287,7 +278,6 @@ export function partMemoryBytes(partBytes: number): number {
   return partBytes * BODY_COPIES + PART_BYTES;
 }
 
-/** When nothing else is in memory. */
 export function largestBodyBytes(budgetBytes: number): number {
   return Math.floor(budgetBytes * LARGEST_BODY_SHARE);
 }

@@ -80,7 +80,6 @@ export const ROUNDING_MS = 1e-3;
 
 /** A token bucket that is full at first. It gains `perMinute` tokens in a minute, evenly, and holds as many. */
 export class RateLimit {
-  /** At least 1. */
   readonly perMinute: number;
   #fullAtMs = Number.NEGATIVE_INFINITY;
 
@@ -99,7 +98,6 @@ export class RateLimit {
     return this.#fullAtMs <= nowMs;
   }
 
-  /** As `take`, but takes no token. */
   waitMs(nowMs: number): number | undefined {
     const waitMs = Math.max(this.#fullAtMs, nowMs) + MINUTE_MS / this.perMinute - MINUTE_MS - nowMs;
     return waitMs > ROUNDING_MS ? waitMs : undefined;

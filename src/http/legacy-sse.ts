@@ -131,7 +131,7 @@ export class LegacySse implements MessageReceiver {
   readonly routes: Readonly<Record<"legacySse" | "legacyMessages", Route>> = {
     // Ignores `Accept`: this path has only streams. Clients that try Streamable HTTP first get 405, and fall back to this GET.
     legacySse: (request, response, principal) => {
-      if (this.#context.draining.aborted) sendError(response, shuttingDown("GET", false));
+      if (this.#context.draining.aborted) sendError(response, shuttingDown());
       else this.#open(response, principal, this.#context.memory.account(holderOf(request, principal)));
     },
     legacyMessages: (request, response, principal) => {
@@ -151,8 +151,7 @@ export class LegacySse implements MessageReceiver {
     if (Array.isArray(messages)) return sendProblem(post.response, BATCH_REFUSED);
     const idText = messages.kind === "request" ? messages.idText : undefined;
     // During the drain, the stream ends once the earlier requests are answered.
-    if (messages.kind === "request" && this.#context.draining.aborted)
-      return sendError(post.response, shuttingDown(messages.method, false), idText);
+    if (messages.kind === "request" && this.#context.draining.aborted) return sendError(post.response, shuttingDown(), idText);
     const pair = this.#findPair(post, idText);
     if (pair !== undefined) this.#onMessage(post, pair, messages, idText);
   }

@@ -154,7 +154,7 @@ export class Page {
   #openStream(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
     const { memory, nowMs } = this.#context;
     // A stream that opens now would delay the end of the sidecar.
-    if (this.#isClosed) return sendError(response, shuttingDown("GET", false));
+    if (this.#isClosed) return sendError(response, shuttingDown());
     const [oldest] = this.#open;
     // A client that never reads must not keep people out.
     if (oldest !== undefined && this.#open.size >= MAX_STREAMS) {

@@ -119,7 +119,7 @@ export class McpEndpoint implements MessageReceiver {
     if (found instanceof SidecarError) return sendError(response, found);
     const open = (session: Session | SidecarError): void => {
       // The drain may have begun while the request waited.
-      if (this.#context.draining.aborted) sendError(response, shuttingDown("GET", false));
+      if (this.#context.draining.aborted) sendError(response, shuttingDown());
       else if (session instanceof SidecarError) sendError(response, session);
       else openGetStream(this.connections, request, response, session);
     };

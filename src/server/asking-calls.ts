@@ -44,13 +44,10 @@ export class AskingCall implements Askable, ReplyTarget {
   readonly #binding: string;
   /** From the client's first request, by key. Each is used once. */
   readonly #early: Map<string, string>;
-  /** Undefined until its server asks. */
   #call: ClientCall | undefined;
-  /** Of the reply to the client's last request. */
   #transforms: readonly Transform[] = [];
   #onDisconnect: (() => void) | undefined;
   #expiresAtMs = 0;
-  /** If the call has ended while it was parked. */
   #outcome: { readonly response: string | SidecarError; readonly memory: Reservation } | undefined;
 
   /** The first request is not kept, because its text may be long. */
@@ -67,7 +64,6 @@ export class AskingCall implements Askable, ReplyTarget {
     return this.#questions.calls;
   }
 
-  /** Questions that follow soon are asked together. */
   ask(question: Question, call: ClientCall): void {
     const id = readValue(question.idText);
     question.key = keyOf(id, new Set(this.#questions.about(call).map(({ key }) => key)));
@@ -147,7 +143,6 @@ export class AskingCall implements Askable, ReplyTarget {
     this.timer.set(Math.min(this.timer.atMs, this.calls.context.nowMs() + SETTLE_MS));
   }
 
-  /** Parks the call, and ends the request with the questions. */
   #settle(): void {
     const call = this.#call;
     const { calls } = this;
@@ -201,7 +196,6 @@ export class ParkedCalls {
   #expired = 0;
   #refused = 0;
 
-  /** @param replica names this process in states. */
   constructor(context: Context, replica: string) {
     this.#context = context;
     this.#replica = replica;
@@ -212,7 +206,7 @@ export class ParkedCalls {
   }
 
   /** `refused` counts rounds of questions that too many parked calls have prevented. */
-  get status(): { readonly now: number; readonly expired: number; readonly refused: number } {
+  get status() {
     return { now: this.#byState.size, expired: this.#expired, refused: this.#refused };
   }
 
@@ -254,7 +248,6 @@ export class ParkedCalls {
     return call?.memory.holder === holder && call.isFor(request) ? call : this.#unknownState(state);
   }
 
-  /** @param holder undefined for all. */
   end(reason: string, holder?: MemoryHolder): void {
     for (const call of holder === undefined ? this.#byState.values() : this.#of(holder)) this.#end(call, reason);
   }
@@ -297,15 +290,13 @@ const AMBIGUOUS = "The question cannot be assigned to a call: several are in fli
 export class SharedQuestions {
   readonly questions: Questions;
   readonly #onChanged: () => void;
-  /** True while a ping shows if the server has read a cancellation. */
   #isPinged = false;
-  /** When the newest question is refused that cannot be assigned. */
   readonly #refusal: Timer;
 
   constructor(questions: Questions, onChanged: () => void) {
     [this.questions, this.#onChanged] = [questions, onChanged];
     const { calls } = questions;
-    this.questions.onClosed = () => this.#assign();
+    this.questions.onClosed = () => this.assign();
     this.#refusal = new Timer(calls.context.timers, (nowMs) => this.#refuseNewest(nowMs));
     calls.onChanged = (call) => this.#onCallChanged(call);
   }
@@ -319,23 +310,18 @@ export class SharedQuestions {
     if (question === undefined) return;
     if (this.#isUndeclared(question)) return this.#refuseUndeclared(question);
     question.text = embeddedText(request);
-    this.#assign();
-  }
-
-  onReady(): void {
-    this.#assign();
+    this.assign();
   }
 
   onLost(): void {
     this.#refusal.clear();
-    // The queue opens for the next generation.
     this.questions.closeAll();
   }
 
   #refuseNewest(nowMs: number): void {
     this.#refusal.set(nowMs + NEXT_REFUSAL_MS);
     const newest = this.questions.about(undefined).at(-1);
-    if (newest === undefined) this.#assign();
+    if (newest === undefined) this.assign();
     else this.#refuse(newest, AMBIGUOUS);
   }
 
@@ -353,10 +339,11 @@ export class SharedQuestions {
       const reason = "The call of this question has ended";
       for (const question of this.questions.about(call)) this.questions.fail(question, JsonRpcErrorCode.InvalidRequest, reason);
     }
-    this.#assign();
+    this.assign();
   }
 
-  #assign(): void {
+  /** Also for a server that has become ready. */
+  assign(): void {
     const { calls } = this.questions;
     const waiting = this.questions.about(undefined);
     const owner = waiting.length === 0 ? undefined : this.#findOwner();
@@ -394,7 +381,6 @@ export class SharedQuestions {
     askable.ask(question, call);
   }
 
-  /** A client that has not declared a question cannot be asked, so the call goes on without the answer. */
   #isUndeclared({ kinds }: Question): boolean {
     const calls = this.questions.calls.ofClients;
     return calls.length > 0 && calls.every(({ reply: { askable } }) => askable === undefined || !isSubset(kinds, askable.declared));

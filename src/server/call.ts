@@ -7,7 +7,7 @@ import { Reply, type ReplyTarget } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import type { Semaphore } from "./slots.ts";
 
-/** The maximum total time of a request whose time is renewed, as a multiple of its timeout. */
+/** The most time of a request whose time is renewed, in timeouts. */
 export const MAX_RENEWED_TIMES = 10;
 
 /** The sidecar's own response to a call; `resultText` is JSON. */
@@ -23,10 +23,8 @@ export type Outcome = ResponseMessage | CallVerdict | "dismissed" | "unread";
  */
 export type CallCheck = (onVerdict: (verdict: CallVerdict | undefined) => void) => (() => void) | undefined;
 
-/** Limits of a call besides those of its lane. */
 export interface CallLimits {
   readonly timeoutMs?: number;
-  /** The setting of this timeout, for errors. */
   readonly timeoutSetting?: "REQUEST_TIMEOUT_MS" | "TOOL_TIMEOUTS_MS" | undefined;
   /** That of its tool, or of the sidecar's requests in turn. */
   readonly semaphore?: Semaphore;
@@ -72,7 +70,6 @@ export function unavailable(method: string): RequestDecision {
 
 export const EMPTY_RESULT: RequestDecision = { kind: "answer", member: "result", text: "{}" };
 
-/** The memory of a call besides its text. */
 const CALL_BYTES = 4096;
 /** A text up to this length counts until the end of its call. In UTF-16 units. */
 const SHORT_LENGTH = 1024;
@@ -99,7 +96,6 @@ export class Call implements Outgoing {
   readonly needsSlot: boolean;
   /** Undefined for the sidecar itself, and before there is a session. */
   readonly caller: Caller | undefined;
-  /** Undefined for the sidecar itself. */
   readonly account: MemoryAccount | undefined;
   readonly method: string;
   toolName: string | undefined;
@@ -109,7 +105,6 @@ export class Call implements Outgoing {
   wireId = Number.NaN;
   text: string;
   byteLength: number;
-  /** True if the text may be sent again, to the next generation. */
   isKept = false;
   isWritten = false;
   hasSlot = false;
@@ -117,9 +112,7 @@ export class Call implements Outgoing {
   sentAtMs: number | undefined;
   /** Its place among the calls that were passed and the server's messages; 0 before. */
   sentNumber = 0;
-  /** The JSON text of the client's progress token. */
   progressTokenText: string | undefined;
-  /** When it is rejected if it is still queued. */
   expiresAtMs = Number.POSITIVE_INFINITY;
   timeoutMs = Number.POSITIVE_INFINITY;
   timeoutSetting: CallLimits["timeoutSetting"];
@@ -134,13 +127,10 @@ export class Call implements Outgoing {
   retry: "none" | "due" | "done" = "none";
   /** Calls of one owner and semaphore stay in order. */
   semaphore: Semaphore | undefined;
-  /** Runs before the call is sent for the first time. */
   check: CallCheck | undefined;
   stopCheck: (() => void) | undefined;
   memory: Reservation | undefined;
-  /** For an `initialize` or a request that waits. */
   onReady: (() => void) | undefined;
-  /** Called if the server refuses an `initialize` that waits. */
   onRefused: ((refusal: ResponseMessage) => void) | undefined;
   onEmptied: (() => void) | undefined;
   /** `error` is one of the sidecar. */
@@ -158,7 +148,6 @@ export class Call implements Outgoing {
     this.reply = reply;
   }
 
-  /** True if any generation may have seen it. */
   get isSent(): boolean {
     return this.isWritten || this.retry !== "none" || this.mustNotRestart;
   }
@@ -249,7 +238,6 @@ export function addLoads(loads: Iterable<LaneLoad>): LaneLoad {
 /** Of sending a request twice: `safe` if it only reads, `idempotent` if twice is the same as once. */
 export type Effect = "safe" | "idempotent" | "unknown";
 
-/** They only read. */
 const SAFE_METHODS: ReadonlySet<string> = new Set([
   "ping",
   "tools/list",
@@ -263,10 +251,8 @@ const SAFE_METHODS: ReadonlySet<string> = new Set([
   "tasks/get",
 ]);
 
-/** They set a state. */
 const IDEMPOTENT_METHODS: ReadonlySet<string> = new Set(["logging/setLevel", "resources/subscribe", "resources/unsubscribe"]);
 
-/** That of a tool call is `unknown` here. */
 export function effectOf(method: string): Effect {
   if (SAFE_METHODS.has(method)) return "safe";
   return IDEMPOTENT_METHODS.has(method) ? "idempotent" : "unknown";
@@ -311,7 +297,6 @@ export interface InternalRequest {
   /** Asked right before it is sent; false cancels it. */
   readonly isCurrent?: () => boolean;
   readonly onEnded?: (hasResult: boolean) => void;
-  /** Of the client that has caused it. */
   readonly memory?: Reservation | undefined;
 }
 

@@ -1,7 +1,8 @@
 import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
+import { readCapabilities } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import { type Outgoing, outgoing, type RequestMessage, Slot } from "../mcp/message.ts";
+import { type JsonObject, type Outgoing, outgoing, type RequestMessage, Slot } from "../mcp/message.ts";
 import { requestToServer, responseToClient } from "../mcp/rewrite.ts";
 import { type MemoryAccount, type MemoryHolder, RecentMap } from "../memory.ts";
 import { limitedLog, type Log, type LogFields } from "../observe/log.ts";
@@ -37,14 +38,13 @@ import { RequestQueue } from "./queue.ts";
 import { Semaphore } from "./slots.ts";
 import { ClientTasks } from "./tasks.ts";
 
-/** The limit for requests that are kept in memory to be sent again: a caller may have a thousand requests in flight. */
+/** Of a request that is kept to be sent again: a caller may have a thousand in flight. */
 const MAX_KEPT_BYTES = 64 * 1024;
 /** The sidecar's own requests in flight: one client may cancel a thousand subscriptions at once. */
 const MAX_IN_TURN = 16;
 /** For lines in the stdin that the server has caused, such as responses to its pings. */
 const MAX_OWN_BYTES = 256 * 1024;
 
-/** A request that waits until the server is ready, and is then routed again. */
 export interface HeldRequest {
   readonly owner: { readonly memory: MemoryAccount };
   readonly reply: Pick<Reply, "acceptedAtMs" | "onDisconnect">;
@@ -61,9 +61,7 @@ export class Calls {
   readonly queue: RequestQueue;
   readonly tasks = new ClientTasks();
   readonly dropped: DropLog;
-  /** Undefined without a generation. */
   input: UpstreamInput | undefined;
-  /** Undefined until the current generation has finished it. */
   handshake: UpstreamHandshake | undefined;
   /** That of the current or the last generation; undefined before the first. */
   lastHandshake: UpstreamHandshake | undefined;
@@ -78,7 +76,6 @@ export class Calls {
   lastMessageNumber = 0;
   /** True if this generation has got messages of one principal only. */
   hasOnePrincipal = true;
-  /** Of lines that clients can cause at any rate. */
   readonly #log: Log;
   readonly isWaitingForClient: () => boolean;
   readonly #ids = new RequestIds();
@@ -92,17 +89,13 @@ export class Calls {
   /** The last id at that time; -1 before. A notification is anything but a request. */
   #lastIdAtAbandon = -1;
   #lastIdAtNotification = -1;
-  /** Without parked ones. */
   #openCount = 0;
   #empty: PromiseWithResolvers<void> | undefined;
   /** At most MAX_IN_FLIGHT calls, since each holds a slot. */
   #checkingBytes = 0;
-  /** Of lines that the server has caused and has not read. */
   #ownBytes = 0;
-  /** The last one whose messages this generation has got. */
   #principal: MemoryHolder | undefined;
   readonly #sidecar = {};
-  /** Of its requests of which only a few are sent at a time. */
   readonly #inTurn = new Semaphore("the sidecar", MAX_IN_TURN);
 
   /** @param isWaitingForClient true while the server waits for a client: that time does not count. */
@@ -127,11 +120,15 @@ export class Calls {
     return { requestsInFlight: this.#openCount - suspended, suspended, waiting: this.queue.length, queuedBytes: this.#queuedBytes };
   }
 
+  /** Those that the server has declared; none before its first handshake. */
+  get capabilities(): JsonObject {
+    return readCapabilities(this.lastHandshake?.resultText ?? "{}");
+  }
+
   values(): Call[] {
     return [...this.#all];
   }
 
-  /** Resolves when no client waits for a response. */
   whenEmpty(): Promise<void> {
     if (this.#openCount === 0) return Promise.resolve();
     this.#empty ??= Promise.withResolvers();
@@ -197,17 +194,17 @@ export class Calls {
   ): void {
     const call = new Call("waiting", owner, request.method, request.text);
     call.semaphore = semaphore;
-    call.onReady = () => {
+    const proceed = (): void => {
       this.end(call, "unread");
       onReady();
     };
+    call.onReady = () => this.context.defects.guard("request that waits", proceed, () => onFailed(internalError(false)));
     call.onEnded = (_hasResult, error) => error && onFailed(error);
     const error = this.roomError(request.text) ?? this.hold(call, reply.acceptedAtMs + this.context.config.holdTimeoutMs);
     if (error !== undefined) onFailed(error);
     else reply.onDisconnect = () => this.end(call, "unread");
   }
 
-  /** @returns the error if there is no room for it. */
   hold(call: Call, expiresAtMs: number): SidecarError | undefined {
     const place = this.queue.enter(call);
     if (place === undefined) return this.notSent();
@@ -225,7 +222,6 @@ export class Calls {
     for (const call of waiting) if (call.state === "queued") call.onReady?.();
   }
 
-  /** @returns undefined if it was rejected. */
   ask(method: string, params: object, onEnded: Call["onEnded"], onResult?: OnInternalResult, limits?: CallLimits): Call | undefined {
     const target = resultTo((text, reason, error) => {
       // A failure during shutdown is expected.
@@ -242,12 +238,10 @@ export class Calls {
     else call.memory = memory;
   }
 
-  /** Only shows if the server responds. */
   ping(onEnded?: () => void, limits?: CallLimits): Call | undefined {
     return this.ask(this.lastHandshake?.pingMethod ?? "ping", {}, onEnded, undefined, limits);
   }
 
-  /** Sends a request that stays open for any time, such as a subscription. */
   open(target: ReplyTarget, request: RequestMessage): Call | undefined {
     const reply = internalReply(this.context, target);
     return this.carry(undefined, reply, request, undefined, { timeoutMs: Number.POSITIVE_INFINITY });
@@ -313,11 +307,6 @@ export class Calls {
     return effectOf(method);
   }
 
-  outcomeOf(call: Call): [method: string, sent: boolean, effect: Effect] {
-    return [call.method, call.isSent, this.effectOf(call)];
-  }
-
-  /** Returns the call with this id that the server has. */
   getWritten(wireId: unknown): Call | undefined {
     const call = typeof wireId === "number" ? this.#all[this.#indexOf(wireId)] : undefined;
     return call?.wireId === wireId && call?.isWritten === true ? call : undefined;
@@ -372,7 +361,9 @@ export class Calls {
     const { wireId, method, toolName, account } = call;
     if (call.state === "ended") return;
     if (call.isWritten) {
-      this.#abandon(call, reason);
+      this.#remove(call);
+      this.#abandoned.set(wireId, reason);
+      this.#lastIdAtAbandon = this.#ids.last;
       const text = ofClient ?? cancellation(wireId, reason);
       this.input?.send(account === undefined ? outgoing(text) : createLine(account, text));
       if (account !== undefined) this.onAbandoned?.(call);
@@ -385,13 +376,11 @@ export class Calls {
     this.end(call, outcome);
   }
 
-  /** Ends a call that was not sent. */
   answer(call: Call, verdict: CallVerdict): void {
     if (verdict instanceof SidecarError) this.giveUp(call, "rejected by a check", verdict);
     else this.end(call, verdict);
   }
 
-  /** There will be no other server. */
   close(): void {
     this.queue.end();
     this.#timer.clear();
@@ -558,7 +547,6 @@ export class Calls {
     return call;
   }
 
-  /** Returns the index of this id, or else of the next one. */
   #indexOf(wireId: number): number {
     let low = 0;
     let high = this.#all.length;
@@ -573,13 +561,6 @@ export class Calls {
   #remove(call: Call): void {
     const index = this.#indexOf(call.wireId);
     if (this.#all[index] === call) this.#all.splice(index, 1);
-  }
-
-  /** Its response is no longer awaited. */
-  #abandon(call: Call, reason: string): void {
-    this.#remove(call);
-    this.#abandoned.set(call.wireId, reason);
-    this.#lastIdAtAbandon = this.#ids.last;
   }
 
   /** A ready server gets at least half of the time. Else one that is unresponsive would not be detected. */
@@ -602,7 +583,6 @@ export class Calls {
     this.#empty = undefined;
   }
 
-  /** Sends a call, or times it out if reading its body or queueing took too long. */
   #admit(call: Call, isChecked = false): void {
     const { onReady } = call;
     if (onReady !== undefined) return onReady();

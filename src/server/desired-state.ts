@@ -1,4 +1,3 @@
-import type { Context } from "../context.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, SidecarError } from "../mcp/errors.ts";
 import { isJsonObject, type JsonObject, LOG_LEVELS as LEVELS, type NotificationMessage } from "../mcp/message.ts";
@@ -22,11 +21,9 @@ import {
 import type { Calls } from "./calls.ts";
 import type { ModernSubscription } from "./subscriptions.ts";
 
-/** Resources that one client may subscribe to. */
 const MAX_URIS = 1024;
 const TOO_MANY = `This client has ${MAX_URIS} subscriptions, its limit; end some first`;
 const NO_MEMORY = "The sidecar has no memory left for another subscription; end some first";
-/** Besides its URI. */
 const SUBSCRIPTION_BYTES = 512;
 
 /** Sent once to a new server, for any number of changes that the former one was notified of. */
@@ -34,7 +31,6 @@ const ROOTS_CHANGED = '{"jsonrpc":"2.0","method":"notifications/roots/list_chang
 
 /** What one client wants. Levels are indexes of LEVELS. */
 interface Wants {
-  /** What it has asked for last. */
   level: number | undefined;
   /** The newest that a server has accepted, and the number of its request. */
   accepted: { readonly level: number | undefined; readonly sequence: number };
@@ -42,7 +38,6 @@ interface Wants {
 }
 
 interface Resource {
-  /** By the current server. */
   isConfirmed: boolean;
   /** By client: if one of its requests had a result, and how many are in flight. */
   readonly subscriptions: Map<Caller, { isConfirmed: boolean; requestsInFlight: number; readonly memory: Reservation }>;
@@ -50,7 +45,6 @@ interface Resource {
 
 /** What clients want of a server without a further request: log, watch resources, announce changes. It outlives each process. */
 export class DesiredState {
-  /** Since its `initialize`. */
   haveRootsChanged = false;
   readonly listeners = new Set<Caller>();
   /** Of clients without a session, at a server without sessions. */
@@ -69,7 +63,6 @@ export class DesiredState {
     return new Set(this.#resources.keys());
   }
 
-  /** The most verbose one that a client has asked for. */
   get level(): string | undefined {
     return LEVELS[this.#counts.findIndex(Boolean)];
   }
@@ -158,7 +151,6 @@ export class DesiredState {
     return found;
   }
 
-  /** @returns the resources that have no subscribers left. */
   end(caller: Caller): string[] {
     this.listeners.delete(caller);
     const own = this.#clients.get(caller);
@@ -169,7 +161,6 @@ export class DesiredState {
     return unwatched;
   }
 
-  /** The server cannot serve them any longer. */
   endSubscriptions(): void {
     for (const subscription of this.subscriptions) subscription.end();
     for (const caller of this.listeners) caller.onRestarted?.(undefined);
@@ -219,7 +210,6 @@ export class LegacyDriver {
   readonly #state: DesiredState;
   /** Then the server gets the client's requests even if they change nothing. */
   isPrivate: boolean;
-  /** Undefined if it is unknown. */
   #sentLevel: string | undefined;
 
   constructor(calls: Calls, state: DesiredState, isPrivate: boolean) {
@@ -313,13 +303,10 @@ const MAX_PAUSE_MS = 5 * 60_000;
 
 const NONE: ReadonlySet<string> = new Set();
 
-/** A `subscriptions/listen` at the current server. */
 interface Listening {
   readonly filter: SubscriptionFilter;
-  /** Of the filter. */
   accepted: ReadonlySet<string>;
   openedAtMs: number;
-  /** Undefined until it is sent. */
   call: Call | undefined;
 }
 
@@ -332,11 +319,9 @@ interface Listening {
  * answer about its own.
  */
 export class ModernDriver {
-  readonly #context: Context;
   readonly #calls: Calls;
   readonly #state: DesiredState;
   readonly #onReopened: (filter: SubscriptionFilter) => void;
-  /** Undefined while no server is ready. */
   #handshake: UpstreamHandshake | undefined;
   #capabilities: JsonObject = {};
   #current: Listening | undefined;
@@ -345,18 +330,16 @@ export class ModernDriver {
   readonly #waiting = new Map<(isAccepted: boolean) => void, string>();
   /** Tried again if a client subscribes to them. */
   readonly #rejectedUris = new Set<string>();
-  /** True while new resources are tried one by one. */
   #isCautious = false;
   /** True from the end of an open subscription until it is open again. */
   #isInterrupted = false;
   #pauseMs = FIRST_PAUSE_MS;
   readonly #nextUpdate: Timer;
-  /** When the server must have acknowledged the next request. */
   readonly #overdue: Timer;
 
   /** @param onReopened called when a subscription is open again. Changes may have been missed. */
   constructor(calls: Calls, state: DesiredState, onReopened: (filter: SubscriptionFilter) => void) {
-    [this.#context, this.#calls, this.#state, this.#onReopened] = [calls.context, calls, state, onReopened];
+    [this.#calls, this.#state, this.#onReopened] = [calls, state, onReopened];
     const { timers } = calls.context;
     this.#nextUpdate = new Timer(timers, () => this.update());
     this.#overdue = new Timer(timers, () => {
@@ -412,7 +395,6 @@ export class ModernDriver {
     for (const { memory } of this.#state.subscribers) this.#calls.noteClient(memory.holder);
   }
 
-  /** Those that wait get no answer of this server. */
   onLost(): void {
     this.#handshake = undefined;
     this.#waiting.clear();
@@ -421,12 +403,10 @@ export class ModernDriver {
     [this.#current, this.#next] = [undefined, undefined];
   }
 
-  /** True if it is the id of its subscription. */
   has(wireId: number): boolean {
     return wireId === this.#current?.call?.wireId || wireId === this.#next?.call?.wireId;
   }
 
-  /** @returns false if it is for clients. */
   onNotification(wireId: number, { method, text, outline }: NotificationMessage): boolean {
     if (method === "notifications/cancelled") {
       const ended = [this.#current, this.#next].find((each) => each?.call?.wireId === wireId);
@@ -444,7 +424,7 @@ export class ModernDriver {
   #onAcknowledged(next: Listening, accepted: ReadonlySet<string>): void {
     this.#endCurrent("replaced by another subscription");
     next.accepted = next.filter.uris.intersection(accepted);
-    next.openedAtMs = this.#context.nowMs();
+    next.openedAtMs = this.#calls.context.nowMs();
     this.#current = next;
     this.#next = undefined;
     if (this.#isInterrupted) this.#onReopened(next.filter);
@@ -474,7 +454,6 @@ export class ModernDriver {
     return supportedPart({ lists, uris: this.#state.uris, tasks: NONE }, this.#capabilities);
   }
 
-  /** What is wanted, without what the server has rejected. */
   #nextFilter(): SubscriptionFilter {
     const { lists, uris, tasks } = this.#wanted;
     for (const uri of this.#rejectedUris) if (!uris.has(uri)) this.#rejectedUris.delete(uri);
@@ -485,7 +464,7 @@ export class ModernDriver {
   }
 
   #open(filter: SubscriptionFilter, { requestMeta }: UpstreamHandshake): void {
-    const context = this.#context;
+    const context = this.#calls.context;
     const request = internalRequest("subscriptions/listen", { notifications: filterMembers(filter) }, requestMeta);
     const listening: Listening = { filter, accepted: NONE, openedAtMs: Number.POSITIVE_INFINITY, call: undefined };
     this.#next = listening;
@@ -500,14 +479,13 @@ export class ModernDriver {
     if (ended === this.#current) {
       this.#current = undefined;
       this.#isInterrupted = true;
-      if (this.#context.nowMs() - ended.openedAtMs > MAX_PAUSE_MS) this.#pauseMs = FIRST_PAUSE_MS;
+      if (this.#calls.context.nowMs() - ended.openedAtMs > MAX_PAUSE_MS) this.#pauseMs = FIRST_PAUSE_MS;
     } else if (ended !== this.#next) return;
     else if (isByServer) return this.#reject(ended);
     else this.#next = undefined;
     this.#updateLater();
   }
 
-  /** @param isSilent true if the server has not answered. */
   #reject({ filter }: Listening, isSilent = false): void {
     this.#next = undefined;
     const added = filter.uris.difference(this.#known);
@@ -530,24 +508,19 @@ export class ModernDriver {
   }
 
   #updateIn(delayMs: number): void {
-    this.#nextUpdate.set(Math.min(this.#nextUpdate.atMs, this.#context.nowMs() + delayMs));
+    this.#nextUpdate.set(Math.min(this.#nextUpdate.atMs, this.#calls.context.nowMs() + delayMs));
   }
 
   #settle(): void {
     if (this.#waiting.size === 0) return;
     const { uris } = this.#wanted;
     for (const [onDone, uri] of this.#waiting) {
-      const isAccepted = this.#verdict(uri, uris);
+      const accepted = this.#known.has(uri) ? this.#current?.accepted.has(uri) : undefined;
+      // Its client may have unsubscribed meanwhile.
+      const isAccepted = !uris.has(uri) || (this.#rejectedUris.has(uri) ? false : accepted);
       // The call of one may end the wait of another.
       if (isAccepted !== undefined && this.#waiting.delete(onDone)) onDone(isAccepted);
     }
-  }
-
-  #verdict(uri: string, wanted: ReadonlySet<string>): boolean | undefined {
-    // Its client has unsubscribed meanwhile.
-    if (!wanted.has(uri)) return true;
-    if (this.#rejectedUris.has(uri)) return false;
-    return this.#known.has(uri) ? this.#current?.accepted.has(uri) : undefined;
   }
 }
 

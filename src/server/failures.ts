@@ -11,7 +11,6 @@ const RETRY_SESSION_SECONDS = 5;
 // The errors of the lane, for a person or a model. `sent`: a generation has received the request, at least in part. `effect`: that of
 // sending it again.
 
-/** @param takenMs the whole time of the call, with renewals. */
 export function requestTimedOut(
   { method, toolName, timeoutSetting }: Pick<Call, "method" | "toolName" | "timeoutSetting">,
   takenMs: number,
@@ -24,7 +23,7 @@ export function requestTimedOut(
   return failure("REQUEST_TIMEOUT", message, sent, effect, { timeoutMs: takenMs });
 }
 
-export function upstreamExited(method: string, exit: UpstreamExit, effect = effectOf(method)): SidecarError {
+export function upstreamExited(method: string, exit: UpstreamExit, effect: Effect): SidecarError {
   // The tail of stderr may be about the request of another client.
   return failure("UPSTREAM_EXITED", `The MCP server stopped during ${shorten(method)} (${exit.reason}).`, true, effect, exitDetails(exit));
 }
@@ -32,7 +31,6 @@ export function upstreamExited(method: string, exit: UpstreamExit, effect = effe
 const MAX_TAIL_LINES = 5;
 const MAX_TAIL_LINE_LENGTH = 300;
 
-/** For a server that is not ready, or that keeps failing. */
 export function upstreamNotReady(status: UpstreamStatus, nowMs: number, sent = false, effect: Effect = "unknown"): SidecarError {
   const { state, lastExit } = status;
   const details = { retryAfterSeconds: secondsToRetry(status, nowMs) };
@@ -57,10 +55,9 @@ export function outOfMemory(detail?: string): SidecarError {
   return new SidecarError("OUT_OF_MEMORY", message, { retryAfterSeconds: 1 });
 }
 
-/** The response cannot be kept until the client gets it. */
-export function responseOutOfMemory(method: string, effect = effectOf(method)): SidecarError {
+export function responseOutOfMemory(method: string): SidecarError {
   const message = `The sidecar has no memory left for the response of the MCP server to ${shorten(method)} (CLAW_MCP_STDIO_MEMORY_BUDGET_BYTES).`;
-  return failure("OUT_OF_MEMORY", message, true, effect, { retryAfterSeconds: 1 });
+  return failure("OUT_OF_MEMORY", message, true, effectOf(method), { retryAfterSeconds: 1 });
 }
 
 export function sessionOverloaded(limit: number): SidecarError {
@@ -106,11 +103,11 @@ export function sessionRateExceeded(perMinute: number, waitMs: number): SidecarE
   return new SidecarError("RATE_LIMITED", message, { retryAfterSeconds: Math.ceil(waitMs / 1000) });
 }
 
-export function shuttingDown(method: string, sent: boolean, effect = effectOf(method)): SidecarError {
+export function shuttingDown(sent = false, effect: Effect = "unknown"): SidecarError {
   return failure("SHUTTING_DOWN", "The sidecar is shutting down.", sent, effect, sent ? {} : { retryAfterSeconds: 1 });
 }
 
-export function sessionEnded(method: string, sent: boolean, effect = effectOf(method)): SidecarError {
+export function sessionEnded(method: string, sent: boolean, effect: Effect): SidecarError {
   return failure("REQUEST_CANCELLED", `The session ended during ${shorten(method)}.`, sent, effect);
 }
 
@@ -118,7 +115,6 @@ export function sessionNotFound(): SidecarError {
   return new SidecarError("SESSION_NOT_FOUND", "This session does not exist or has ended; call initialize again.");
 }
 
-/** For a response to a server that does not run here. */
 export function answerElsewhere(): SidecarError {
   const message = "This response is for a request of another replica, or from before a restart of the sidecar. No server got it.";
   return new SidecarError("OTHER_REPLICA", message, { retrySafe: false });
@@ -131,10 +127,9 @@ export function responseElsewhere(): SidecarError {
   return new SidecarError("OTHER_REPLICA", message, { sent: true, retrySafe: false });
 }
 
-/** The text of the request is not for the restarted server. */
-export function upstreamChanged(method: string, sent: boolean, effect = effectOf(method)): SidecarError {
+export function upstreamChanged(method: string, sent: boolean): SidecarError {
   const message = "The restarted MCP server speaks another revision of MCP than before.";
-  return failure("UPSTREAM_NOT_READY", message, sent, effect, { retryAfterSeconds: 1 });
+  return failure("UPSTREAM_NOT_READY", message, sent, effectOf(method), { retryAfterSeconds: 1 });
 }
 
 /** A private server, newer than the shared one, has refused `initialize`. */
@@ -158,12 +153,11 @@ export function responseTooLarge(method: string, bytes: number, limitBytes: numb
   return failure("UPSTREAM_RESPONSE_TOO_LARGE", message, true, effect, { limitBytes });
 }
 
-export function invalidResponse(method: string, reason: string, effect = effectOf(method)): SidecarError {
+export function invalidResponse(method: string, reason: string, effect: Effect): SidecarError {
   const message = `The MCP server answered ${shorten(method)} with an invalid response: ${reason}.`;
   return failure("UPSTREAM_INVALID_RESPONSE", message, true, effect);
 }
 
-/** The message ends with what a client may do now. */
 function failure(code: SidecarErrorCode, message: string, sent: boolean, effect: Effect, details: ErrorDetails = {}): SidecarError {
   return new SidecarError(code, `${message} ${outcome(sent, effect)}`, { sent, retrySafe: !sent || effect !== "unknown", ...details });
 }
@@ -193,7 +187,6 @@ function secondsToRetry({ nextRetryAt }: UpstreamStatus, nowMs: number): number 
   return wholeSeconds(nextRetryAt === undefined ? 0 : nextRetryAt.getTime() - nowMs);
 }
 
-/** Rounds up to whole seconds, at least one. */
 function wholeSeconds(ms: number): number {
   return Math.max(1, Math.ceil(ms / 1000));
 }

@@ -1,4 +1,3 @@
-import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import type { Call } from "./call.ts";
 import type { Calls } from "./calls.ts";
@@ -16,10 +15,8 @@ import { Timer } from "../timers.ts";
  * been sent after the last message and the last timeout that counted. So those that time out together count once.
  */
 export class HangWatch {
-  readonly #context: Context;
   readonly #calls: Calls;
   #isReady = false;
-  /** In a row. */
   #timeouts = 0;
   /** Requests up to this `sentNumber` do not count. */
   #lastIgnored = 0;
@@ -28,12 +25,10 @@ export class HangWatch {
   #abandonedSinceMs: number | undefined;
   #isPinged = false;
   readonly #tick: Timer;
-  /** For the ping that decides. */
   #probe: Timer | undefined;
 
   constructor(calls: Calls) {
     const { context } = calls;
-    this.#context = context;
     this.#calls = calls;
     this.#tick = new Timer(context.timers, (nowMs) => this.#pingIfIdle(nowMs));
     calls.onTimeout = (call) => this.#onTimeout(call);
@@ -44,13 +39,12 @@ export class HangWatch {
     this.#isReady = true;
     this.#isPinged = false;
     this.#calls.lastMessageNumber = ++this.#calls.lastNumber;
-    this.#tick.set(nowMs + (this.#context.config.pingIntervalMs ?? Number.POSITIVE_INFINITY));
+    this.#tick.set(nowMs + (this.#calls.context.config.pingIntervalMs ?? Number.POSITIVE_INFINITY));
   }
 
   onLost(): void {
     this.#isReady = false;
-    this.#probe?.clear();
-    this.#probe = undefined;
+    this.#endProbe();
     this.#tick.clear();
   }
 
@@ -73,7 +67,7 @@ export class HangWatch {
 
   /** Clients that always give up before REQUEST_TIMEOUT_MS would hide a server that hangs. */
   #onAbandoned({ method, sentAtMs, sentNumber }: Call): void {
-    const { config, nowMs } = this.#context;
+    const { config, nowMs } = this.#calls.context;
     this.#update();
     if (sentAtMs === undefined || sentNumber <= this.#lastIgnored) return;
     this.#abandonedSinceMs ??= sentAtMs;
@@ -81,7 +75,7 @@ export class HangWatch {
   }
 
   #pingIfIdle(nowMs: number): void {
-    this.#tick.set(nowMs + (this.#context.config.pingIntervalMs ?? Number.POSITIVE_INFINITY));
+    this.#tick.set(nowMs + (this.#calls.context.config.pingIntervalMs ?? Number.POSITIVE_INFINITY));
     const { lastMessageNumber } = this.#calls;
     const isSilent = lastMessageNumber === this.#messageAtTick && !this.#calls.isWaitingForClient();
     if (isSilent && this.#isPinged) this.#count("ping");
@@ -95,11 +89,11 @@ export class HangWatch {
     this.#lastIgnored = this.#calls.lastNumber;
     this.#abandonedSinceMs = undefined;
     this.#timeouts++;
-    if (this.#timeouts >= this.#context.config.hungTimeouts) this.#sendProbe(method);
+    if (this.#timeouts >= this.#calls.context.config.hungTimeouts) this.#sendProbe(method);
   }
 
   #sendProbe(method: string): void {
-    const { config, nowMs, timers } = this.#context;
+    const { config, nowMs, timers } = this.#calls.context;
     const calls = this.#calls;
     const { upstream } = calls;
     const { requestTimeoutMs, hungTimeouts } = config;

@@ -19,7 +19,6 @@ export function answerTo({ era, resultText, protocolVersion }: UpstreamHandshake
   return { protocolVersion: negotiated, resultText: initializeResult(resultText, era, negotiated) };
 }
 
-/** What clients rely on after `initialize`. */
 function promisedBy(handshake: UpstreamHandshake, isPrivate: boolean): Capabilities {
   const declared = readCapabilities(answerTo(handshake, isPrivate).resultText);
   return { protocolVersion: isPrivate ? handshake.protocolVersion : undefined, declared };
@@ -50,7 +49,6 @@ export class SessionCapabilities {
     this.#endSession = endSession;
   }
 
-  /** It relies on the current capabilities, or on those of the first generation. */
   add(session: Session): void {
     this.#bySession.set(session, this.#current);
   }
@@ -60,7 +58,6 @@ export class SessionCapabilities {
     for (const text of listChanges(changingLists(declared))) session.deliverOnce(text);
   }
 
-  /** Does nothing for a client without a session. */
   delete(caller: Caller): void {
     const byCaller: Pick<Map<Caller, Capabilities>, "delete"> = this.#bySession;
     byCaller.delete(caller);

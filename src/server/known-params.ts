@@ -13,7 +13,6 @@ const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const DECIMAL = /^-?\d+(?:\.\d+)?$/;
 const MAX_DEPTH = 16;
 
-/** The client repeats it in a header. */
 interface HeaderParam {
   readonly path: readonly string[];
   /** In lower case, as Node names headers. */

@@ -44,7 +44,6 @@ export class Lane implements SessionLane, UpstreamListener {
   readonly calls: Calls;
   readonly tools: ServerTools;
   readonly routing: Routing;
-  /** Called with each request of the server but `ping`. */
   onQuestion: ((request: RequestMessage) => void) | undefined;
   readonly #policy: LanePolicy | undefined;
   readonly #isPrivate: boolean;
@@ -82,12 +81,11 @@ export class Lane implements SessionLane, UpstreamListener {
   /** Holds a request until the server is ready, and waits for no answer of a client. */
   whenReady(held: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
     const { calls } = this;
-    if (this.#isDraining) onFailed(shuttingDown(held.request.method, false));
+    if (this.#isDraining) onFailed(shuttingDown());
     else if (calls.handshake !== undefined && !calls.queue.blocks.has("question")) onReady();
     else calls.holdRequest(held, onReady, onFailed);
   }
 
-  /** Holds a request of a session that may not use the server. */
   hold(held: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
     const onLate = (error: SidecarError): void =>
       onFailed(error.code === "OVERLOADED" ? overloaded("another session of this client still has it alone, or it ends") : error);
@@ -116,8 +114,8 @@ export class Lane implements SessionLane, UpstreamListener {
     };
     const isReady = calls.handshake !== undefined;
     const expiresAtMs = reply.acceptedAtMs + (this.#isPrivate ? config.requestTimeoutMs : config.holdTimeoutMs);
-    const noRoom = isReady ? undefined : calls.roomError(request.text);
-    const error = this.#isDraining ? shuttingDown("initialize", false) : (noRoom ?? (isReady ? undefined : calls.hold(call, expiresAtMs)));
+    const hold = (): SidecarError | undefined => calls.roomError(request.text) ?? calls.hold(call, expiresAtMs);
+    const error = this.#isDraining ? shuttingDown() : isReady ? undefined : hold();
     if (error !== undefined) {
       reply.refuse(error);
       return onFailed();
@@ -128,13 +126,12 @@ export class Lane implements SessionLane, UpstreamListener {
     reply.onDisconnect = () => calls.end(call, "unread");
   }
 
-  /** Sends a client's request, or answers it. A defect fails only this request. */
   request(caller: Caller, reply: Reply, request: RequestMessage): void {
     const { calls } = this;
     const { config, defects } = this.context;
     const { maxSessionRequests } = config;
     try {
-      if (this.#isDraining) return reply.refuse(shuttingDown(request.method, false));
+      if (this.#isDraining) return reply.refuse(shuttingDown());
       if (caller.callsInFlight >= maxSessionRequests) return reply.refuse(sessionOverloaded(maxSessionRequests));
       const noRoom = calls.roomError(request.text);
       if (noRoom !== undefined) return reply.refuse(noRoom);
@@ -184,7 +181,7 @@ export class Lane implements SessionLane, UpstreamListener {
     this.routing.onCallerEnd(caller);
     const { calls } = this;
     const own = calls.values().filter((call) => call.kind === "client" && call.caller === caller);
-    calls.giveUpAll(own, "session ended", (call) => sessionEnded(...calls.outcomeOf(call)));
+    calls.giveUpAll(own, "session ended", (call) => sessionEnded(call.method, call.isSent, calls.effectOf(call)));
     this.#capabilities.delete(caller);
     calls.tasks.endCaller(caller);
   }
@@ -204,15 +201,14 @@ export class Lane implements SessionLane, UpstreamListener {
     return freeBytes;
   }
 
-  /** Rejects new requests, and fails all that have not ended. */
   close(reason: "shutdown" | "server lost" = "shutdown"): void {
     const { calls } = this;
     this.tools.close();
     this.#hangWatch.onLost();
     calls.giveUpAll(calls.values(), reason, (call) =>
-      reason === "shutdown" ? shuttingDown(...calls.outcomeOf(call)) : calls.notReady(call),
+      reason === "shutdown" ? shuttingDown(call.isSent, calls.effectOf(call)) : calls.notReady(call),
     );
-    if (this.#isDraining) for (const call of this.#initializing) calls.end(call, shuttingDown("initialize", false));
+    if (this.#isDraining) for (const call of this.#initializing) calls.end(call, shuttingDown());
     this.#isClosed = true;
     calls.close();
   }

@@ -47,13 +47,10 @@ const ANSWER_SLOTS = { inputResponses: Slot.inputResponses, requestState: Slot.r
 class RepeatableRequest implements Askable {
   missing = 0;
   rounds = 0;
-  /** JSON text for the next request. */
   stateText: string | undefined;
-  /** As members of `inputResponses`. */
   answers: string[] = [];
   /** While the call is suspended, also of the state and the answers. */
   readonly memory: Reservation;
-  /** For a server that asks nothing. */
   timer: Timer | undefined;
   readonly declared: AskKinds;
   readonly #envelope: SessionEnvelope;
@@ -65,7 +62,6 @@ class RepeatableRequest implements Askable {
     this.memory = account.hold("requests", textMemoryBytes(request.text));
   }
 
-  /** With the state and the answers, which are dropped. */
   next(): RequestMessage {
     const { answers, stateText } = this;
     const members = answers.length === 0 ? [] : [`"inputResponses":{${answers.join(",")}}`];
@@ -102,7 +98,6 @@ export class ModernSessions {
     this.#sessions.delete(caller);
   }
 
-  /** @returns undefined for a client without a session. */
   decide(caller: Caller, request: RequestMessage, reply: Reply): RequestDecision | undefined {
     const envelope = this.#sessions.get(caller);
     if (envelope === undefined) return undefined;

@@ -20,11 +20,9 @@ import { initializeTooLarge, noPrivateServerLeft, shuttingDown } from "./failure
 import type { KnownParams } from "./known-params.ts";
 import type { Lane } from "./lane.ts";
 
-/** What a server is started for. */
 export interface Profile {
   /** Counted in `lanes` of `/status`. `shared` and `modern` are one server each, for all clients. */
   readonly kind: "shared" | "modern" | "private" | "asking";
-  /** The only client of the process. */
   readonly holder?: MemoryHolder;
   /** What the server may ask its client, by the handshake of the sidecar. */
   readonly offered?: AskKinds;
@@ -32,14 +30,11 @@ export interface Profile {
   readonly initialize?: RequestMessage;
   /** Those of the session that starts a private server. */
   readonly streams?: SessionStreams;
-  readonly terms?: SharingTerms;
-}
-
-/** Sessions of one client share a private server until it asks, if these are the same. */
-interface SharingTerms {
-  readonly revision: string;
-  /** The JSON text of those for which a server may ask. No others are offered. */
-  readonly capabilitiesText: string;
+  /**
+   * Sessions of one client share a private server until it asks, if the revision and the capabilities are the same. Only those for which a
+   * server may ask are offered.
+   */
+  readonly terms?: Parameters<typeof initializeOf>[0];
 }
 
 /**
@@ -72,7 +67,6 @@ const SPARE_MS = 5000;
 const FIRST_SESSION_MS = 1000;
 /** A session that shares a server must be able to go on at another one. So its id must have room for its capabilities. */
 const MAX_CAPABILITIES_BYTES = 256;
-/** It is kept for the next start of a private server. */
 const MAX_KEPT_BYTES = 256 * 1024;
 
 export class PooledServer {
@@ -84,7 +78,6 @@ export class PooledServer {
   readonly #observer: UpstreamObserver | undefined;
   /** Resolves to undefined when it is stopped. Rejects only because of a defect. */
   failed: Promise<SupervisorFailure | undefined> = Promise.resolve(undefined);
-  /** It waits if another process must exit first. */
   state: "waiting" | "running" | "stopping" = "waiting";
   readonly sessions = new Set<Session>();
   /**
@@ -97,9 +90,7 @@ export class PooledServer {
    */
   lease: "first" | "open" | "alone" | "ending";
   kept: Reservation | undefined;
-  /** Ends a server with one client that has been unused. */
   idle: Timer | undefined;
-  /** Ends the time in which only the first session uses a private server. */
   opening: Timer | undefined;
   #usedAtMs = 0;
 
@@ -158,38 +149,35 @@ export class Pool {
   readonly #context: Context;
   readonly #sessions: SessionStore;
   readonly #create: (profile: Profile, name: string) => PooledServer;
-  /** That of the sidecar. */
   readonly #clientInfoText: string;
   /** In the order of their start. A process counts until it has exited. */
   readonly #servers = new Set<PooledServer>();
   readonly #lastNumbers = { private: 0, asking: 0 };
   /** The second process, while it is probed or modern. */
   #modern: PooledServer | undefined;
-  readonly #era: { shared: ServerEra | undefined; second: ServerEra | undefined };
+  /** Of a second process; undefined until it is known. */
+  #secondEra: ServerEra | undefined;
   #hasBeenModern = false;
   /** When the verdict `legacy` ends, and the server is asked again. */
   #askAgainAtMs = Number.POSITIVE_INFINITY;
-  /** The questions of servers that have ended. */
   #unattributed = 0;
   /** When a server asked a client first: RFC 3339 in UTC. */
   asksSince: string | null = null;
   #isStopping = false;
 
-  /** @param create returns a server that is not started yet. */
   constructor(context: Context, sessions: SessionStore, create: (profile: Profile, name: string) => PooledServer, clientInfo: ClientInfo) {
     [this.#context, this.#sessions, this.#create] = [context, sessions, create];
     this.#clientInfoText = JSON.stringify(clientInfo);
     const { childEra, isolation } = context.config;
-    const shared = childEra === "auto" ? undefined : childEra;
     // With ISOLATION=shared, the shared process is the only one.
-    this.#era = { shared, second: shared !== undefined || isolation === "shared" ? "legacy" : undefined };
+    this.#secondEra = childEra !== "auto" || isolation === "shared" ? "legacy" : undefined;
     this.shared = this.#start({ kind: "shared" });
   }
 
   /** That for requests without a session; undefined until it is known. */
   get era(): ServerEra | undefined {
     const shared = this.shared.lane.calls.lastHandshake?.era;
-    return shared === "legacy" ? this.#era.second : shared;
+    return shared === "legacy" ? this.#secondEra : shared;
   }
 
   get lanes(): Lane[] {
@@ -210,7 +198,7 @@ export class Pool {
     };
   }
 
-  get asks(): { readonly servers: number; readonly unattributed: number } {
+  get asks() {
     const asking = this.#of("asking");
     const unattributed = asking.reduce((sum, { lane }) => sum + lane.calls.dropped.unattributed, this.#unattributed);
     return { servers: asking.length, unattributed };
@@ -218,47 +206,47 @@ export class Pool {
 
   /** True if a client with this `initialize` gets its own server, as far as that is known. */
   isPrivate(initialize: RequestMessage): boolean {
-    return profileOf(this.#context.config.isolation, this.#knownEra(), "session", canBeAsked(initialize)) === "private";
+    return this.#kindFor("session", canBeAsked(initialize)) === "private";
   }
 
   /** True if `isPrivate` is known to be right. */
   isDecided(initialize: RequestMessage): boolean {
-    return !this.isPrivate(initialize) || this.#era.shared !== undefined || this.shared.supervisor.status().state === "failed";
+    return !this.isPrivate(initialize) || this.#sharedEra !== undefined || this.shared.supervisor.status().state === "failed";
   }
 
-  /** Returns the error if it can get no server now. @param shared that of `findShared`. */
-  refusal(initialize: RequestMessage, streams: SessionStreams, shared: PooledServer | undefined): SidecarError | undefined {
+  /**
+   * Finds the server for a client, or the place of a new one.
+   *
+   * @param shared that of `findShared`.
+   * @returns what starts the server, if it does not run yet; or the error if there is no place now.
+   */
+  findPlace(initialize: RequestMessage, streams: SessionStreams, shared: PooledServer | undefined): (() => PooledServer) | SidecarError {
     const isPrivate = this.isPrivate(initialize);
     if (isPrivate && Buffer.byteLength(initialize.text) > MAX_KEPT_BYTES) return initializeTooLarge(MAX_KEPT_BYTES);
-    if (this.#isEnding) return shuttingDown("initialize", false);
-    if (!isPrivate || shared !== undefined) return undefined;
-    const place = this.#placeFor("private", streams.memory.holder);
-    return place instanceof PooledServer ? undefined : place;
-  }
-
-  /** Returns the server for a client that can share none. `refusal` must have admitted it. */
-  acquire(initialize: RequestMessage, streams: SessionStreams): PooledServer {
-    if (!this.isPrivate(initialize)) return this.shared;
+    if (this.#isEnding) return shuttingDown();
+    if (!isPrivate) return () => this.shared;
+    if (shared !== undefined) return () => shared;
     const { memory } = streams;
-    const place = this.#placeFor("private", memory.holder);
-    if (place instanceof PooledServer) this.#evict(place, "room for a new client");
-    const terms = this.#termsOf(initialize, streams);
-    const own = terms && initializeOf({ protocolVersion: terms.revision, ...terms, clientInfoText: this.#clientInfoText });
-    // The server gets it again at each start.
-    const kept = memory.hold("requests", textMemoryBytes((own ?? initialize).text));
     const { holder } = memory;
-    const server = this.#start({ kind: "private", holder, initialize: own ?? initialize, streams, ...(own && { terms }) });
-    server.kept = kept;
-    return server;
+    const place = this.#placeFor("private", holder);
+    if (place instanceof SidecarError) return place;
+    return () => {
+      if (place !== undefined) this.#evict(place, "room for a new client");
+      const terms = this.#termsOf(initialize, streams);
+      const own = terms && initializeOf(terms);
+      const kept = memory.hold("requests", textMemoryBytes((own ?? initialize).text));
+      const server = this.#start({ kind: "private", holder, initialize: own ?? initialize, streams, ...(own && { terms }) });
+      server.kept = kept;
+      return server;
+    };
   }
 
-  /** Returns the private server that this client may share. */
   findShared(initialize: RequestMessage, streams: Pick<SessionStreams, "canResume" | "memory">): PooledServer | undefined {
     const terms = this.isPrivate(initialize) ? this.#termsOf(initialize, streams) : undefined;
     return this.#of("private").find(({ lane, lease, profile, state }) => {
       if (terms === undefined || profile.terms?.capabilitiesText !== terms.capabilitiesText || state === "stopping") return false;
       // The id of a session has the revision of the server, which may be an earlier one than its client has requested.
-      const isSame = profile.terms.revision === terms.revision || lane.calls.lastHandshake?.protocolVersion === terms.revision;
+      const isSame = [profile.terms.protocolVersion, lane.calls.lastHandshake?.protocolVersion].includes(terms.protocolVersion);
       return isSame && profile.holder === streams.memory.holder && (lease === "first" || lease === "open");
     });
   }
@@ -281,7 +269,7 @@ export class Pool {
     return true;
   }
 
-  /** Called when a session has ended, or was not opened. A private server ends with its last one. */
+  /** A private server ends with its last session. */
   release(server: PooledServer, session?: Session): void {
     const { profile, sessions } = server;
     if (profile.kind !== "private") return;
@@ -307,7 +295,7 @@ export class Pool {
     const again = (): void => this.find(held, declared, onFound, onFailed);
     server.lane.whenReady(held, again, (error) => {
       // The end of a second process shows that the server is of the legacy era.
-      if (server.profile.kind === "modern" && this.#era.second === "legacy" && !this.#isKilled) again();
+      if (server.profile.kind === "modern" && this.#secondEra === "legacy" && !this.#isKilled) again();
       else onFailed(error);
     });
   }
@@ -315,7 +303,7 @@ export class Pool {
   /** Called when a server that may ask is free, or no longer is. The requests that wait for it look again. */
   onChanged({ holder, offered }: Profile): void {
     setImmediate(() => {
-      for (const { lane } of this.#asking(holder, offered)) this.#context.defects.guard("question", () => lane.calls.releaseWaiting());
+      for (const { lane } of this.#asking(holder, offered)) lane.calls.releaseWaiting();
     });
   }
 
@@ -339,7 +327,7 @@ export class Pool {
       server.clearTimers();
       server.lane.close();
     }
-    await Promise.all([...this.#servers].map((server) => this.#stop(server)));
+    await Promise.allSettled([...this.#servers].map(({ supervisor }) => supervisor.stop()));
   }
 
   /** True if the end of a server shows nothing about it. */
@@ -351,11 +339,12 @@ export class Pool {
     return this.#isKilled || this.#context.draining.aborted;
   }
 
-  #termsOf(initialize: RequestMessage, { canResume }: Pick<SessionStreams, "canResume">): SharingTerms | undefined {
-    const revision = initialize.outline.stringAt(Slot.requestedVersion);
+  #termsOf(initialize: RequestMessage, { canResume }: Pick<SessionStreams, "canResume">): Profile["terms"] {
+    const protocolVersion = initialize.outline.stringAt(Slot.requestedVersion);
     const isLong = Buffer.byteLength(textOf(initialize.text, capabilitiesOf(initialize)) ?? "") > MAX_CAPABILITIES_BYTES;
     const isAlone = this.#context.config.isolation !== "auto" || this.asksSince !== null || !canResume || isLong;
-    return isAlone || revision === undefined ? undefined : { revision, capabilitiesText: questionCapabilities(initialize) };
+    if (isAlone || protocolVersion === undefined) return undefined;
+    return { protocolVersion, capabilitiesText: questionCapabilities(initialize), clientInfoText: this.#clientInfoText };
   }
 
   #onEvent(server: PooledServer, event: Parameters<UpstreamObserver>[0]): void {
@@ -363,13 +352,7 @@ export class Pool {
     if (event !== "ready") return server.opening?.clear();
     server.opening?.set(this.#context.nowMs() + FIRST_SESSION_MS);
     // The `initialize` of other sessions is answered now.
-    setImmediate(() => this.#context.defects.guard("session start", () => server.lane.calls.releaseWaiting()));
-  }
-
-  /** The first session has had its time. */
-  #open(server: PooledServer): void {
-    server.lease = "open";
-    server.lane.calls.releaseWaiting();
+    setImmediate(() => server.lane.calls.releaseWaiting());
   }
 
   /**
@@ -403,18 +386,22 @@ export class Pool {
     return [...this.#servers].filter(({ profile }) => profile.kind === kind);
   }
 
-  #knownEra(): { readonly shared: ServerEra | undefined; readonly second: ServerEra | undefined } {
-    this.#era.shared = this.shared.lane.calls.lastHandshake?.era ?? this.#era.shared;
-    return this.#era;
+  get #sharedEra(): ServerEra | undefined {
+    const { childEra } = this.#context.config;
+    return this.shared.lane.calls.lastHandshake?.era ?? (childEra === "auto" ? undefined : childEra);
+  }
+
+  #kindFor(client: "session" | "request", isAskable: boolean): Profile["kind"] {
+    return profileOf(this.#context.config.isolation, { shared: this.#sharedEra, second: this.#secondEra }, client, isAskable);
   }
 
   #serverFor(held: HeldRequest, declared: AskKinds): PooledServer | SidecarError {
-    if (this.#era.second === "legacy" && this.#context.nowMs() >= this.#askAgainAtMs) this.#era.second = undefined;
+    if (this.#secondEra === "legacy" && this.#context.nowMs() >= this.#askAgainAtMs) this.#secondEra = undefined;
     const offered = offeredKinds(declared);
-    const kind = profileOf(this.#context.config.isolation, this.#knownEra(), "request", offered !== 0);
+    const kind = this.#kindFor("request", offered !== 0);
     if (kind === "asking") return this.#askingServerFor(held, offered);
     if (kind !== "modern") return this.shared;
-    if (this.#modern === undefined && this.#context.draining.aborted) return shuttingDown(held.request.method, false);
+    if (this.#modern === undefined && this.#context.draining.aborted) return shuttingDown();
     return (this.#modern ??= this.#probe());
   }
 
@@ -425,7 +412,7 @@ export class Pool {
     const [last] = own;
     let server = own.find(({ isFree, lane }) => isFree || (isDiscovery(held) && lane.calls.lastHandshake !== undefined));
     if (server === undefined) {
-      const place = this.#isEnding ? shuttingDown(held.request.method, false) : this.#placeFor("asking", holder);
+      const place = this.#isEnding ? shuttingDown() : this.#placeFor("asking", holder);
       if (place instanceof PooledServer) this.#evict(place, "room for another one");
       if (!(place instanceof SidecarError)) return this.#start({ kind: "asking", holder, offered });
       if (last === undefined) return place;
@@ -435,7 +422,6 @@ export class Pool {
     return server;
   }
 
-  /** The most recently used one first. */
   #asking(holder: MemoryHolder | undefined, offered: AskKinds | undefined): PooledServer[] {
     return this.#of("asking")
       .filter(({ profile, state }) => profile.holder === holder && profile.offered === offered && state !== "stopping")
@@ -479,7 +465,10 @@ export class Pool {
     const { config, nowMs, timers } = this.#context;
     this.#servers.add(server);
     server.idle = new Timer(timers, (atMs) => this.#endIfIdle(server, atMs));
-    server.opening = new Timer(timers, () => this.#open(server));
+    server.opening = new Timer(timers, () => {
+      server.lease = "open";
+      server.lane.calls.releaseWaiting();
+    });
     server.use(nowMs());
     server.lane.onQuestion = (request) => this.#onQuestion(server, request);
     if (profile.holder === undefined) void this.#run(server, observer);
@@ -490,7 +479,6 @@ export class Pool {
     return server;
   }
 
-  /** Never rejects. */
   async #run(server: PooledServer, observer?: UpstreamObserver): Promise<void> {
     const { kind } = server.profile;
     const { log } = server.lane.context;
@@ -508,7 +496,6 @@ export class Pool {
     else void this.#end(server);
   }
 
-  /** Starts those that wait, while there are places. */
   #startWaiting(): void {
     let count = [...this.#servers].filter(({ profile, state }) => profile.holder !== undefined && state !== "waiting").length;
     for (const server of this.#servers) {
@@ -550,22 +537,17 @@ export class Pool {
     // There still are sessions if the server ended by itself. They can never get another response.
     for (const session of sessions) defects.guard("session end", () => this.#sessions.end(session));
     // The requests that wait find no session, or another server.
-    if (server.profile.kind === "private") defects.guard("lane end", () => lane.calls.releaseWaiting());
+    if (server.profile.kind === "private") lane.calls.releaseWaiting();
     // Subscriptions end gracefully: their clients can open them at another server.
     defects.guard("lane end", () => lane.routing.state.endSubscriptions());
     defects.guard("lane end", () => lane.close("server lost"));
-    await this.#stop(server);
+    await server.supervisor.stop().catch(() => undefined);
     server.kept?.release();
     this.#unattributed += lane.calls.dropped.unattributed;
     this.#servers.delete(server);
     this.#startWaiting();
   }
 
-  async #stop({ supervisor }: PooledServer): Promise<void> {
-    await supervisor.stop().catch(() => undefined);
-  }
-
-  /** It shows the era of the server. */
   #probe(): PooledServer {
     const { config, log, nowMs } = this.#context;
     let isReady = false;
@@ -574,7 +556,7 @@ export class Pool {
       if (event === "ready") {
         if (!isReady) log.info({ mode: "modern" }, "server era found");
         isReady = true;
-        this.#era.second = "modern";
+        this.#secondEra = "modern";
         this.#hasBeenModern = true;
         return;
       }
@@ -584,8 +566,8 @@ export class Pool {
       if (wasReady) return;
       const { kind, reason } = event;
       // A server that was of the modern era and is not ready after a restart may have changed. The next request finds out.
-      const hasChanged = this.#era.second === "modern";
-      this.#era.second = hasChanged ? undefined : "legacy";
+      const hasChanged = this.#secondEra === "modern";
+      this.#secondEra = hasChanged ? undefined : "legacy";
       const mayComeBack = this.#hasBeenModern && kind !== "handshake-refused";
       this.#askAgainAtMs = mayComeBack ? nowMs() + config.restartMaxMs : Number.POSITIVE_INFINITY;
       if (hasChanged) log.info({ reason }, "server era may have changed");
@@ -597,7 +579,6 @@ export class Pool {
   }
 }
 
-/** A discovery is answered from the handshake, whether the server is free or not. */
 function isDiscovery({ request }: HeldRequest): boolean {
   return request.method === "server/discover";
 }

@@ -22,7 +22,6 @@ export class PrivateSession {
   readonly #calls: Calls;
   readonly #tools: ServerTools;
   readonly #streams: SessionStreams;
-  /** Of the `notifications/initialized` for the next generation. */
   readonly #kept: Reservation;
   readonly #onInitialized: ((text: string) => void) | undefined;
   readonly #questions: Questions;
@@ -68,7 +67,6 @@ export class PrivateSession {
     return method === "notifications/initialized" ? this.#initialize(text) : text;
   }
 
-  /** Also keeps it for the next generation. */
   #initialize(text: string): SidecarError | undefined {
     const calls = this.#calls;
     // A server that is starting gets this notification in its handshake. A line of this generation does not go to the next one.
@@ -134,7 +132,6 @@ export class PrivateSession {
    * 2025-11-25, basic/transports).
    */
   #emit(text: string): void {
-    // A message for the client cannot belong to a request of the sidecar.
     const inFlight = this.#calls.ofClients.map(({ reply }) => reply);
     const listening = inFlight.filter(({ isListening }) => isListening);
     if (inFlight.length === 1 || !this.#streams.hasStandalone) {

@@ -9,18 +9,15 @@ import type { Calls } from "./calls.ts";
 
 /** An elicitation, a sampling or a question for roots that is not answered. A private server may ask anything. */
 export class Question {
-  /** For the client of a session. */
   readonly id: number;
   /** The JSON text of the server's id, or of the key in its result. */
   readonly idText: string;
   readonly method: string;
-  /** What a client must have declared. */
   readonly kinds: AskKinds;
   /** The JSON text of the server's progress token. */
   readonly progressTokenText: string | undefined;
   /** Undefined while it is not known, and for a private server. */
   call: ClientCall | undefined;
-  /** For a client without a session. */
   text = "";
   key = "";
   /** By a client without a session. A key alone could be that of a question that the server has withdrawn. */
@@ -41,7 +38,6 @@ export class Questions extends Map<unknown, Question> {
   readonly calls: Calls;
   /** The server has got an answer, or has withdrawn the question. */
   onClosed: (() => void) | undefined;
-  /** The client of a session has not answered in time. */
   onOverdue: ((question: Question) => void) | undefined;
   readonly #maxCount: number;
   #progress = 0;
@@ -51,7 +47,6 @@ export class Questions extends Map<unknown, Question> {
     [this.calls, this.#maxCount] = [calls, maxCount];
   }
 
-  /** @returns undefined if it was refused. */
   open(request: RequestMessage): Question | undefined {
     const { outline } = request;
     const { InvalidRequest, ServerError } = JsonRpcErrorCode;
@@ -87,7 +82,6 @@ export class Questions extends Map<unknown, Question> {
     return this.delete(id);
   }
 
-  /** Their server or their client is gone. */
   closeAll(): Question[] {
     return [...this.values()].filter((question) => this.close(question));
   }

@@ -28,7 +28,6 @@ export class RequestQueue {
   readonly #reject: (call: Call) => void;
   readonly entries = new Set<Call>();
   readonly #owners = new Turns<object, OwnerQueues>();
-  /** Of clients' calls, and of those that need a slot. */
   length = 0;
   #lengthWithSlot = 0;
   queuedBytes = 0;
@@ -148,13 +147,11 @@ export class RequestQueue {
     }
   }
 
-  /** There will be no other server. */
   end(): void {
     this.#isEnded = true;
     this.#rejectAll();
   }
 
-  /** True if there will be no other server, or not soon. */
   get #isOver(): boolean {
     return this.#isEnded || this.#upstream.status().state === "failed";
   }
@@ -168,7 +165,6 @@ export class RequestQueue {
     return next ?? (this.#freeSlots > 0 && this.blocks.size === 0 ? this.#first(true) : undefined);
   }
 
-  /** Skips owners whose calls all wait for a slot of their semaphore. */
   #first(needsSlot: boolean): Call | undefined {
     for (const [owner, queues] of this.#owners) {
       for (const [semaphore, [first]] of queues)
@@ -205,7 +201,6 @@ export class RequestQueue {
     return calls.filter(({ needsSlot }) => !needsSlot).length < Math.ceil(maxHeldRequests * HOLDER_SHARE);
   }
 
-  /** Evicts a call of the longest queue of an owner, if that is longer than this owner's. */
   #makeRoom(owner: object): boolean {
     let longest: Call[][] = [];
     let length = 1 + [...(this.#owners.get(owner)?.values() ?? [])].flat().length;

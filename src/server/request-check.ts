@@ -49,7 +49,6 @@ const TASK_METHODS: ReadonlySet<string> = new Set(["tasks/get", "tasks/update", 
 /** The methods of earlier revisions that no client of this one may send. */
 const REMOVED_METHODS = /^(?:initialize|ping|logging\/setLevel|resources\/(?:un)?subscribe|tasks\/(?:list|result))$/;
 
-/** A request that has passed all checks of its text. */
 export interface StatelessRequest {
   readonly request: RequestMessage;
   readonly envelope: Envelope;
@@ -89,7 +88,6 @@ function checkVersion({ outline }: RequestMessage, headers: IncomingHttpHeaders)
   return new SidecarError("UNSUPPORTED_PROTOCOL_VERSION", message, { supported: MODERN_PROTOCOL_VERSIONS, requested });
 }
 
-/** Of the extension io.modelcontextprotocol/tasks. */
 export function taskIdOf({ text, outline }: RequestMessage): string | undefined {
   return stringOf(text, findMembers(text, outline.start(Slot.params), ["taskId"]).spans[0]);
 }

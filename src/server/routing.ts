@@ -19,7 +19,6 @@ import { Questions } from "./questions.ts";
 import { UNKNOWN_TASK } from "./tasks.ts";
 import type { ServerTools } from "./tools.ts";
 
-/** Questions of one server that are not answered. */
 const MAX_QUESTIONS = 64;
 
 /** The sidecar sends its own, or they have no meaning at a shared server. */
@@ -34,7 +33,6 @@ const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([
  * guessed. Each run of the server is of one era.
  */
 export class Routing {
-  /** What the clients want of the server. */
   readonly state = new DesiredState();
   readonly asking: SharedQuestions | undefined;
   /** That of the current or the last run. Requests that wait have its form. */
@@ -42,7 +40,6 @@ export class Routing {
   readonly #calls: Calls;
   readonly #tools: ServerTools;
   #private: PrivateSession | undefined;
-  /** Then a task is nobody else's. */
   readonly #isOfOneClient: boolean;
   readonly #legacy: LegacyDriver;
   readonly #modern: ModernDriver;
@@ -83,7 +80,6 @@ export class Routing {
     this.state.haveRootsChanged = false;
   }
 
-  /** @returns undefined if the request is just sent to the server. */
   onClientRequest(caller: Caller, request: RequestMessage, reply: Reply): RequestDecision | undefined {
     const { method, outline } = request;
     const isModern = this.era === "modern";
@@ -108,7 +104,6 @@ export class Routing {
     return messageToServer(notification);
   }
 
-  /** @returns the error if the response is rejected. */
   onClientResponse(caller: Caller, response: ResponseMessage): SidecarError | undefined {
     if (this.#private !== undefined) return this.#private.onAnswer(response);
     // No request of a shared server with sessions reaches a client.
@@ -120,7 +115,6 @@ export class Routing {
     return this.#sessions.onResponse(call, response);
   }
 
-  /** All but progress. */
   onServerNotification(notification: NotificationMessage): void {
     const { method, outline } = notification;
     if (this.#private !== undefined) return this.#private.onServerNotification(notification);
@@ -147,7 +141,12 @@ export class Routing {
     const kinds = kindsOf(request);
     if (!isPing && this.#private !== undefined) return this.#private.ask(request);
     if (this.asking !== undefined && kinds !== 0) return this.asking.onServerRequest(request);
-    if (!calls.sendInternal(isPing ? answerPing(request) : refuseRequest(request))) calls.dropped.request(request.method);
+    const reason = `${shorten(request.method)} is not available: several clients or sessions share this MCP server, and a request does not say for which it is`;
+    // An immediate error keeps the server from waiting.
+    const answer = isPing
+      ? `{"jsonrpc":"2.0","id":${request.idText},"result":{}}`
+      : errorAnswer(request.idText, JsonRpcErrorCode.MethodNotFound, reason);
+    if (!calls.sendInternal(answer)) calls.dropped.request(request.method);
     if (!isPing) calls.dropped.question(request.method, "it is not known for which client it is");
     const [only, another] = isPing ? [] : calls.ofClients;
     const askable = another === undefined && calls.hasOnePrincipal ? only?.reply.askable : undefined;
@@ -166,7 +165,7 @@ export class Routing {
     }
     for (const caller of this.state.listeners) caller.onRestarted?.(era === "legacy" ? resultText : undefined);
     if (this.#private?.isInitialized !== false) this.#tools.onInitialized();
-    this.asking?.onReady();
+    this.asking?.assign();
   }
 
   onLost(): void {
@@ -240,17 +239,4 @@ export class Routing {
     if (!isAtLeast(level, reply.logLevel ?? this.state.levelOf(caller) ?? "")) return;
     if (another !== undefined || !reply.emit(text)) caller.deliver?.(text);
   }
-}
-
-function answerPing(request: RequestMessage): string {
-  return `{"jsonrpc":"2.0","id":${request.idText},"result":{}}`;
-}
-
-/** An immediate error keeps the server from waiting. */
-function refuseRequest(request: RequestMessage): string {
-  return errorAnswer(
-    request.idText,
-    JsonRpcErrorCode.MethodNotFound,
-    `${shorten(request.method)} is not available: several clients or sessions share this MCP server, and a request does not say for which it is`,
-  );
 }

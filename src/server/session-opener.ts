@@ -83,8 +83,7 @@ export class SessionOpener {
     const shared = this.#pool.findShared(request, streams);
     if (shared !== undefined && shared.lane.calls.handshake === undefined) {
       const again = (): void => this.initialize(reply, request, streams, owner, onOpen);
-      const onReady = (): void => this.#context.defects.guard("session start", again, () => reply.fail(internalError(false)));
-      return shared.lane.hold({ owner: { memory }, reply, request }, onReady, (error) => reply.refuse(error));
+      return shared.lane.hold({ owner: { memory }, reply, request }, again, (error) => reply.refuse(error));
     }
     const server = this.#acquire(request, streams, shared, !reply.isAccepted);
     if (server instanceof SidecarError) return reply.refuse(server);
@@ -123,7 +122,6 @@ export class SessionOpener {
     });
   }
 
-  /** Returns the session of a valid id that is not open here. */
   recognize(id: string, owner: Principal | undefined): KnownSession | undefined {
     const claims = this.#ids.open(id, owner);
     const initialize = claims && initializeOf(claims);
@@ -131,7 +129,6 @@ export class SessionOpener {
     return { id, owner, protocolVersion: claims.protocolVersion, initialize };
   }
 
-  /** Whether it is open here or not. */
   end({ id, owner }: Session | KnownSession): void {
     const session = this.#sessions.get(id, owner);
     if (session === undefined) this.#ids.end(id, owner);
@@ -156,8 +153,7 @@ export class SessionOpener {
     const startsServer = messages.length === 0 || messages.some(({ kind }) => kind === "request");
     const request = { method: "initialize", text: messages.map(({ text }) => text).join("") };
     const held = { owner: { memory }, reply, request };
-    const { counters, defects } = this.#context;
-    const onReady = (): void => defects.guard("session start", takeUp, () => onTaken(internalError(false)));
+    const { counters } = this.#context;
     const onFailed = (error: SidecarError): void => {
       for (const { kind } of messages) if (kind === "request") counters.byKey.refusals.count(error.code);
       onTaken(error);
@@ -168,16 +164,16 @@ export class SessionOpener {
       if (owner?.isRevoked === true) return onTaken(sessionNotFound());
       const open = this.#sessions.get(id, owner);
       const former = open?.isMoving === true ? this.#pool.serverOf(open) : undefined;
-      if (former !== undefined) return former.lane.hold(held, onReady, onFailed);
+      if (former !== undefined) return former.lane.hold(held, takeUp, onFailed);
       if (open !== undefined) return onTaken(open);
       const known = isFirst && "initialize" in found ? found : this.recognize(id, owner);
       isFirst = false;
       if (known === undefined) return onTaken(sessionNotFound());
       // The shared server, which may restart, shows if there are others.
-      if (!this.#pool.isDecided(known.initialize)) return this.#pool.shared.lane.whenReady(held, onReady, onFailed);
+      if (!this.#pool.isDecided(known.initialize)) return this.#pool.shared.lane.whenReady(held, takeUp, onFailed);
       if (!startsServer && this.#pool.isPrivate(known.initialize)) return onTaken(answerElsewhere());
       const shared = this.#pool.findShared(known.initialize, { canResume: true, memory });
-      if (shared?.lease === "first") shared.lane.hold(held, onReady, onFailed);
+      if (shared?.lease === "first") shared.lane.hold(held, takeUp, onFailed);
       else onTaken(this.#takeUp(known, memory, shared));
     };
     let isFirst = true;
@@ -197,7 +193,6 @@ export class SessionOpener {
     return session;
   }
 
-  /** The private server of a client has refused its `initialize`. */
   #fail(reply: Reply, refused: ResponseMessage): void {
     const { config, log } = this.#context;
     // The shared process is of another revision than the processes that start now. It will be like them when it has restarted.
@@ -220,15 +215,14 @@ export class SessionOpener {
     isLimited: boolean,
   ): PooledServer | SidecarError {
     const { config, nowMs } = this.#context;
-    const refusal = this.#pool.refusal(initialize, streams, shared);
-    if (refusal !== undefined) return refusal;
+    const acquire = this.#pool.findPlace(initialize, streams, shared);
+    if (acquire instanceof SidecarError) return acquire;
     if (!this.#sessions.hasRoomFor(streams.memory.holder)) return tooManySessions(this.#sessions.maxSessions);
     const waitMs = isLimited ? this.#rate?.take(nowMs()) : undefined;
     if (waitMs !== undefined) return sessionRateExceeded(config.sessionsPerMinute ?? 0, waitMs);
-    return shared ?? this.#pool.acquire(initialize, streams);
+    return acquire();
   }
 
-  /** @returns the error if there is no room for it. */
   #open(server: PooledServer, streams: SessionStreams, known: KnownSession): Session | SidecarError {
     const { id, owner, protocolVersion, initialize } = known;
     const { defects, nowMs, records } = this.#context;

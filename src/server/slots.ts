@@ -19,10 +19,8 @@ export class Semaphore {
   readonly #name: string;
   readonly limit: number;
   readonly #holders = new Set<object>();
-  /** By owner. The queue maintains it. */
   readonly waiting = new Turns<object, readonly object[]>();
 
-  /** @param name for error messages. @param limit at least 1. */
   constructor(name: string, limit: number) {
     this.#name = name;
     this.limit = limit;
@@ -36,7 +34,6 @@ export class Semaphore {
     return this.limit - this.#holders.size;
   }
 
-  /** For a new call. */
   get isFree(): boolean {
     return this.waiting.size === 0 && this.freeCount > 0;
   }

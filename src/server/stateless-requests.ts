@@ -1,5 +1,4 @@
 import type { Context } from "../context.ts";
-import { readCapabilities } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { isAtLeast, type RequestMessage } from "../mcp/message.ts";
 import { methodNotFound, removedMethod, type StatelessRequest, taskIdOf } from "./request-check.ts";
@@ -16,12 +15,11 @@ import {
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { SessionKeys } from "../session/ids.ts";
-import type { Askable, Reply } from "../session/reply.ts";
+import type { Reply } from "../session/reply.ts";
 import { AskingCall, type ParkedCalls } from "./asking-calls.ts";
 import { holdMessage, internalReply, internalRequest, resultTo } from "./call.ts";
 import { internalError, sessionOverloaded, shuttingDown } from "./failures.ts";
 import type { Lane } from "./lane.ts";
-import type { Routing } from "./routing.ts";
 import { sealState, unsealState } from "./sealed-state.ts";
 import type { Pool, PooledServer } from "./pool.ts";
 import { answersOf, checkQuestions, missingCapability } from "../mcp/questions.ts";
@@ -44,9 +42,7 @@ function namedTasks(request: RequestMessage): string[] {
 export class StatelessRequests {
   readonly #context: Context;
   readonly #pool: Pool;
-  /** Undefined if clients cannot be asked. */
   readonly #parked: ParkedCalls | undefined;
-  /** Undefined if there is at most one token. */
   readonly #bindings: { readonly keys: SessionKeys; readonly tasks: TaskOwners } | undefined;
   readonly #clients = new Map<MemoryHolder, StatelessClient>();
   readonly #subscriptions: StatelessSubscriptions;
@@ -69,7 +65,6 @@ export class StatelessRequests {
     return { serverEra, requests: this.#requestCount, clients, subscriptions, asks: parked && { ...asks, parked } };
   }
 
-  /** It is answered exactly once. */
   handle(stateless: StatelessRequest): void {
     const { request, reply, memory } = stateless;
     this.#requestCount++;
@@ -83,7 +78,6 @@ export class StatelessRequests {
     this.#find(stateless, client, (server, handshake) => this.#route(stateless, client, server, handshake));
   }
 
-  /** The token may be removed meanwhile. */
   #find({ request, envelope, reply, owner }: StatelessRequest, client: StatelessClient, onFound: Parameters<Pool["find"]>[2]): void {
     const found = (server: PooledServer, handshake: UpstreamHandshake): void => {
       if (owner?.isRevoked !== true) this.#guard(reply, () => onFound(server, handshake));
@@ -109,7 +103,6 @@ export class StatelessRequests {
     return client;
   }
 
-  /** The oldest one without a call in flight or parked. */
   #forgetOldest(): void {
     for (const [holder, client] of this.#clients)
       if (client.callsInFlight === 0 && this.#parked?.hasAnyOf(holder) !== true) return this.#forget(client);
@@ -124,12 +117,12 @@ export class StatelessRequests {
     const { request, headers, reply } = stateless;
     const { method } = request;
     const isLegacy = handshake.era === "legacy";
-    if (!isLegacy && this.#namesTaskOfOther(request, client)) return reply.fail(new SidecarError("INVALID_PARAMS", UNKNOWN_TASK));
+    const tasks = isLegacy ? undefined : this.#bindings?.tasks;
+    if (tasks !== undefined && namedTasks(request).some((id) => tasks.isOfOther(id, client.memory.holder)))
+      return reply.fail(new SidecarError("INVALID_PARAMS", UNKNOWN_TASK));
     const isAnsweredHere = method === "server/discover" || method === "subscriptions/listen";
-    if (isAnsweredHere && this.#context.draining.aborted) return reply.fail(shuttingDown(method, false));
-    if (method === "server/discover") {
-      return reply.answer("result", discoverResult(handshake.resultText, handshake.era));
-    }
+    if (isAnsweredHere && this.#context.draining.aborted) return reply.fail(shuttingDown());
+    if (method === "server/discover") return reply.answer("result", discoverResult(handshake.resultText, handshake.era));
     if (method === "subscriptions/listen") return this.#subscriptions.listen(stateless, client, lane);
     if (isLegacy && method.startsWith("tasks/")) return reply.fail(methodNotFound(method));
     const checked = method === "tools/call" ? params.check(request, headers) : undefined;
@@ -187,17 +180,16 @@ export class StatelessRequests {
     const unknown = parked?.find(request, client.memory.holder);
     if (unknown instanceof SidecarError) return reply.fail(unknown);
     this.#setLevel(stateless, client, lane);
-    const askable = this.#askableOf(stateless, lane.routing);
-    if (ASKING_METHODS.has(request.method)) reply.askable = askable;
+    const mayAsk = ASKING_METHODS.has(request.method);
+    const asking = mayAsk ? lane.routing.asking : undefined;
+    const askable =
+      asking === undefined || parked === undefined
+        ? { declared: envelope.declared, missing: 0 }
+        : new AskingCall(asking.questions, parked, stateless);
+    if (mayAsk) reply.askable = askable;
     const transform = transformToModernClient(request, askable, serverInfoOf(handshake.resultText));
     reply.transforms.push((text, idText, response) => missingCapability(text, askable.missing) ?? transform(text, idText, response));
     lane.request(client, reply, requestToLegacyServer(request, envelope));
-  }
-
-  #askableOf(stateless: StatelessRequest, routing: Routing): Askable {
-    const asking = ASKING_METHODS.has(stateless.request.method) ? routing.asking : undefined;
-    if (asking !== undefined && this.#parked !== undefined) return new AskingCall(asking.questions, this.#parked, stateless);
-    return { declared: stateless.envelope.declared, missing: 0 };
   }
 
   #continue(parked: AskingCall, stateless: StatelessRequest, client: StatelessClient): void {
@@ -219,13 +211,8 @@ export class StatelessRequests {
     reply.logLevel = level ?? "off";
     const wanted = lane.routing.state.levelOf(client);
     if (level === undefined || (wanted !== undefined && isAtLeast(level, wanted))) return;
-    if (readCapabilities(lane.calls.lastHandshake?.resultText ?? "{}")["logging"] === undefined) return;
+    if (lane.calls.capabilities["logging"] === undefined) return;
     lane.request(client, internalReply(this.#context, resultTo()), internalRequest("logging/setLevel", { level }));
-  }
-
-  #namesTaskOfOther(request: RequestMessage, { memory }: StatelessClient): boolean {
-    const bindings = this.#bindings;
-    return bindings !== undefined && namedTasks(request).some((id) => bindings.tasks.isOfOther(id, memory.holder));
   }
 
   #guard(reply: Reply, handle: () => void): void {

@@ -18,7 +18,6 @@ import { acknowledge, end, ModernSubscription } from "./subscriptions.ts";
 /** Requests of one subscription at a time. All at once would exceed the limits of the lane. */
 const MAX_IN_FLIGHT = 16;
 
-/** Different notifications that wait. */
 const MAX_PENDING = 1000;
 
 /** On a server with sessions. To its lane it is a client of its own, which subscribes to each URI. */
@@ -36,7 +35,7 @@ class LegacySubscription extends StatelessClient {
     this.#reply = reply;
     this.#lane = lane;
     this.#pendingMemory = memory.hold("unread", 0);
-    this.#accepted = supportedPart(filter, readCapabilities(lane.calls.lastHandshake?.resultText ?? "{}"));
+    this.#accepted = supportedPart(filter, lane.calls.capabilities);
   }
 
   /** Acknowledges the part that the server has accepted. Fails if a request could not be sent. */
@@ -190,7 +189,6 @@ export class StatelessSubscriptions {
     }
   }
 
-  /** @param holder undefined for all. */
   end(holder?: MemoryHolder): void {
     for (const [reply, { client }] of this.#open) if (holder === undefined || client.memory.holder === holder) end(reply);
   }

@@ -22,7 +22,6 @@ export function acknowledge(reply: Reply, acceptedText: string): void {
   reply.emit(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":${params}}`);
 }
 
-/** Gracefully: the server does not serve it any longer. */
 export function end(reply: Reply): void {
   reply.answer("result", `{"resultType":"complete",${metaOf(reply)}}`);
 }
@@ -36,14 +35,12 @@ export class ModernSubscription implements ReplyTarget {
   readonly #calls: Calls;
   readonly #request: RequestMessage;
   #call: Call | undefined;
-  /** What the server has acknowledged; undefined before the first time. */
   #accepted: SubscriptionFilter | undefined;
 
   constructor(calls: Calls, { reply, request, memory }: StatelessRequest) {
     [this.#calls, this.#reply, this.#request, this.#holder] = [calls, reply, request, memory.holder];
   }
 
-  /** At the current server; undefined if there is none. */
   get wireId(): number | undefined {
     return this.#call?.wireId;
   }

@@ -5,7 +5,6 @@ import { type MemoryHolder, RecentMap } from "../memory.ts";
 import type { Caller } from "../session/session.ts";
 import type { Call } from "./call.ts";
 
-/** The error for a task that does not exist, or is of another client. */
 export const UNKNOWN_TASK = "This task does not exist. The request was not sent.";
 
 /** Beyond a limit, the oldest task is forgotten. Anybody who knows its id may then use it. */
@@ -20,10 +19,8 @@ const MAX_ID_LENGTH = 256;
  */
 export class TaskOwners {
   readonly #owners = new Map<string, MemoryHolder>();
-  /** No set is empty. */
   readonly #tasks = new Map<MemoryHolder, Set<string>>();
 
-  /** @param id undefined for a task that the server has not named. */
   add(id: string | undefined, holder: MemoryHolder): void {
     if (id === undefined || id.length > MAX_ID_LENGTH) return;
     this.#forget(id);
@@ -55,7 +52,6 @@ export const MAX_TOKENS = 1024;
 /** The tasks of clients (MCP 2025-11-25, basic/utilities/tasks): calls that go on after their response. */
 export class ClientTasks {
   readonly owners = new TaskOwners();
-  /** With the JSON text of the client's token. */
   readonly #tokens = new RecentMap<unknown, { readonly caller: Caller; readonly tokenText: string }>(MAX_TOKENS);
 
   add({ wireId, caller, progressTokenText: tokenText }: Call, response: ResponseMessage): void {
@@ -75,7 +71,6 @@ export class ClientTasks {
     for (const [id, owner] of this.#tokens) if (owner.caller === caller) this.#tokens.delete(id);
   }
 
-  /** The server that ran the tasks is lost. */
   clear(): void {
     this.#tokens.clear();
   }

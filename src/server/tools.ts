@@ -1,4 +1,3 @@
-import type { Context } from "../context.ts";
 import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
 import type { SidecarError, SidecarErrorCode } from "../mcp/errors.ts";
@@ -34,7 +33,6 @@ export function namesOf(tools: readonly JsonObject[], holds: (tool: JsonObject) 
 export const MAX_TOOLS = 10_000;
 /** The discovery client of a pod reads lists of at most 4 MiB. */
 export const MAX_PAGE_BYTES = 8 * 1024 * 1024;
-/** A server may return pages without end. */
 const MAX_PAGES = 100;
 
 export interface ToolList {
@@ -85,9 +83,7 @@ function noList(problem: string): ToolList {
   return { tools: undefined, problem };
 }
 
-/** The tool policy of one lane. A lane without rules has none. */
 export interface LanePolicy {
-  /** Client requests must wait until the server's tools are known. */
   readonly needsTools: boolean;
   /** @param listAgain lists the tools again, because they have changed. @returns what changes the response, if anything does. */
   transformOf(method: string, listAgain: () => void): Transform | undefined;
@@ -110,9 +106,6 @@ const LISTINGS_PER_MINUTE = 60;
 /** A listing begins again if its tools have changed meanwhile. After these, it is used even if it is outdated. */
 const MAX_RESTARTS = 3;
 
-type OnListed = (tools: ToolList["tools"], problem?: string, code?: SidecarErrorCode) => void;
-
-/** Consecutive answers without the changed tools. */
 const MAX_FAILURES = 3;
 
 /** Tools with longer names are not kept. In UTF-16 units. */
@@ -123,9 +116,7 @@ const MAX_NAME_LENGTH = 1000;
  * them is restarted; one that does not answer in time is asked again: `HangWatch` decides if it is alive.
  */
 export class ServerTools {
-  /** Counts generations, and changes of their tools. */
   version = 0;
-  readonly #context: Context;
   readonly #calls: Calls;
   readonly #watcher: LanePolicy | undefined;
   #handshake: UpstreamHandshake | undefined;
@@ -142,14 +133,13 @@ export class ServerTools {
   /** @param watcher the policy if it needs the tools. With RETRY=read-only, they are listed even without one. */
   constructor(calls: Calls, watcher: LanePolicy | undefined) {
     const { context } = calls;
-    this.#context = context;
     this.#calls = calls;
     this.#watcher = watcher;
     const list = (): void => {
       this.#isListing = false;
       this.#listAgain();
     };
-    const fail = (): void => this.#onListed(undefined, "the sidecar could not ask for them");
+    const fail = (): void => this.#onListed(noList("the sidecar could not ask for them"));
     this.#delayed = new Timer(context.timers, () => context.defects.guard("tool listing", list, fail));
   }
 
@@ -165,12 +155,9 @@ export class ServerTools {
   list(timeoutMs: number): Promise<ToolList> {
     if (this.#handshake === undefined) return Promise.resolve(noList("the server is not ready"));
     if (!this.#hasToolsCapability) return Promise.resolve({ tools: [], problem: undefined });
-    const { nowMs } = this.#context;
+    const { nowMs } = this.#calls.context;
     const endMs = nowMs() + timeoutMs;
-    return new Promise((resolve) => {
-      const onListed: OnListed = (tools, problem, code) => resolve({ tools, problem, code });
-      this.#ask(onListed, () => ({ timeoutMs: Math.max(0, endMs - nowMs()) }));
-    });
+    return new Promise((resolve) => this.#ask(resolve, () => ({ timeoutMs: Math.max(0, endMs - nowMs()) })));
   }
 
   onReady(handshake: UpstreamHandshake): void {
@@ -184,7 +171,7 @@ export class ServerTools {
     if (!this.#hasToolsCapability) this.#onTools([], true);
   }
 
-  /** Called when `notifications/initialized` was sent. Before that, the server must not get requests. */
+  /** Before `notifications/initialized`, the server must not get requests. */
   onInitialized(): void {
     this.#isInitialized = true;
     this.#open();
@@ -195,7 +182,6 @@ export class ServerTools {
     if (!this.#isOpen && this.#handshake !== undefined) this.#open();
   }
 
-  /** The server has changed its tools, or may have. */
   onChanged(): void {
     this.version++;
     if (!this.#isOpen) return;
@@ -219,7 +205,7 @@ export class ServerTools {
   }
 
   #open(): void {
-    if (this.#watcher === undefined ? this.#context.config.retry !== "read-only" : !this.#hasToolsCapability) return;
+    if (this.#watcher === undefined ? this.#calls.context.config.retry !== "read-only" : !this.#hasToolsCapability) return;
     this.#isOpen = true;
     this.#listAgain();
   }
@@ -230,7 +216,7 @@ export class ServerTools {
     this.#isOutdated = this.#isListing;
     if (this.#isListing) return;
     this.#isListing = true;
-    const nowMs = this.#context.nowMs();
+    const nowMs = this.#calls.context.nowMs();
     const waitMs = this.#rate.take(nowMs);
     if (waitMs === undefined) this.#ask(this.#onListed);
     else this.#delayed.set(nowMs + waitMs);
@@ -241,23 +227,22 @@ export class ServerTools {
    *
    * @param limits those of each request. Without them, a listing ends early if it must begin again.
    */
-  #ask(onListed: OnListed, limits?: () => CallLimits): void {
+  #ask(onListed: (list: ToolList) => void, limits?: () => CallLimits): void {
     const pages = readToolPages();
     const onResult: OnInternalResult = (text, reason, error) => {
       if (text === undefined || (limits === undefined && this.#isOutdated && this.#restarts < MAX_RESTARTS))
-        return onListed(undefined, reason, error?.code);
+        return onListed({ tools: undefined, problem: reason, code: error?.code });
       const { done, value } = pages.next(text);
       if (done !== true) return void this.#calls.ask("tools/list", value, undefined, onResult, limits?.());
       const { tools, problem } = value;
       if (tools !== undefined && problem !== undefined)
-        this.#context.log.warn({ method: "tools/list", count: tools.length, reason: problem }, "tools/list is not complete");
-      onListed(tools, problem);
+        this.#calls.context.log.warn({ method: "tools/list", count: tools.length, reason: problem }, "tools/list is not complete");
+      onListed(value);
     };
-    // The first page needs no result.
     onResult("");
   }
 
-  readonly #onListed: OnListed = (tools, problem = "no result", code) => {
+  readonly #onListed = ({ tools, problem = "no result", code }: ToolList): void => {
     this.#isListing = false;
     if (!this.#isOpen) return;
     if (this.#isOutdated && this.#restarts < MAX_RESTARTS) {
@@ -296,7 +281,7 @@ export class ServerTools {
     if (watcher !== undefined && isGivenUp)
       return this.#calls.upstream.restart("tools-not-listed", `tools/list did not return the tools: ${problem}`);
     if (!this.areAwaited && (watcher !== undefined || this.#hasToolsCapability)) {
-      this.#context.log.warn(
+      this.#calls.context.log.warn(
         { method: "tools/list", generation: this.#handshake?.generation, reason: problem },
         "tools not listed: the known tools stay in effect",
       );

@@ -23,7 +23,6 @@ export function keyName(secret: string, serverName: string): string {
     .slice(0, 8);
 }
 
-/** For all principals together. */
 const MAX_ENDED = 16_384;
 /** At the end of an id is its signature, which no other id has. */
 const NAME_LENGTH = 22;
@@ -36,25 +35,20 @@ class EndedSessions {
   add(id: string, owner: Principal | undefined): void {
     const own = this.#byOwner.get(owner) ?? new Set();
     this.#byOwner.set(owner, own.add(nameOf(id)));
-    this.#forgetOldest();
-  }
-
-  has(id: string, owner: Principal | undefined): boolean {
-    return this.#byOwner.get(owner)?.has(nameOf(id)) === true;
-  }
-
-  /** Of the principal with the most, if there are too many. */
-  #forgetOldest(): void {
     let size = 0;
-    let largest = new Set<string>();
-    for (const [owner, ended] of this.#byOwner) {
+    let largest = own;
+    for (const [principal, ended] of this.#byOwner) {
       // The ids of a removed token are not valid any more.
-      if (owner?.isRevoked === true) this.#byOwner.delete(owner);
+      if (principal?.isRevoked === true) this.#byOwner.delete(principal);
       else size += ended.size;
       if (ended.size > largest.size) largest = ended;
     }
     const [oldest] = largest;
     if (size > MAX_ENDED && oldest !== undefined) largest.delete(oldest);
+  }
+
+  has(id: string, owner: Principal | undefined): boolean {
+    return this.#byOwner.get(owner)?.has(nameOf(id)) === true;
   }
 }
 
@@ -126,7 +120,6 @@ export class SessionKeys {
   readonly #configured: readonly KeyObject[];
   readonly #random: readonly KeyObject[];
 
-  /** @param texts those of SESSION_KEY; empty if it is not set. */
   constructor(texts: readonly string[], serverName: string) {
     this.#configured = texts.map((text) => deriveKey(text, "session id", serverName));
     const randomSecret = randomBytes(KEY_BYTES);
@@ -174,7 +167,6 @@ export class SessionIds {
   readonly #timeMs: () => number;
   readonly #ended = new EndedSessions();
 
-  /** @param timeMs returns the time since 1970. */
   constructor({ config }: Context, keys: SessionKeys, timeMs: () => number = Date.now) {
     [this.#config, this.keys, this.#timeMs] = [config, keys, timeMs];
   }
@@ -195,7 +187,6 @@ export class SessionIds {
     return undefined;
   }
 
-  /** Returns the claims of a valid id of this principal. */
   open(id: string, owner: Principal | undefined): SessionClaims | undefined {
     const bytes = this.#verify(id, owner);
     const claims = bytes && decodeClaims(bytes);
@@ -209,7 +200,6 @@ export class SessionIds {
     if (this.#verify(id, owner) !== undefined) this.#ended.add(id, owner);
   }
 
-  /** @returns the claims; undefined if the signature is not valid. */
   #verify(id: string, owner: Principal | undefined): Buffer | undefined {
     if (id.length > MAX_ID_LENGTH) return undefined;
     const bytes = Buffer.from(id, "base64url");

@@ -3,16 +3,13 @@ import type { Context } from "../context.ts";
 import { ANY_HOLDER, LinkedOrder, type MemoryAccount, type MemoryHolder, Place, type Reservation, textMemoryBytes } from "../memory.ts";
 import { Timer } from "../timers.ts";
 
-/** A message on a stream, kept for replay. */
 export interface LoggedEvent {
   readonly owner: KeptEvents;
   readonly holder: MemoryHolder;
-  /** From 1. */
   readonly sequence: number;
   readonly text: string;
   readonly loggedAtMs: number;
   readonly memory: Reservation;
-  /** Only the log changes it. */
   readonly place: Place<LoggedEvent>;
 }
 
@@ -25,7 +22,6 @@ const BYTES_PER_EVENT = 512;
 export class EventLog {
   /** Names this process in event ids, anew after each restart: 8 hexadecimal digits. */
   readonly replica = randomBytes(4).toString("hex");
-  /** Only the log changes it. */
   bytes = 0;
   readonly #context: Context;
   /** When the oldest event expires, or one before it did. */
@@ -38,7 +34,6 @@ export class EventLog {
     context.memory.onShortage("replay", (bytes, holder) => this.#drop(bytes, holder));
   }
 
-  /** It counts for the client. */
   append(account: MemoryAccount, owner: KeptEvents, sequence: number, text: string): LoggedEvent {
     const { replayMaxAgeMs, replayMaxBytes } = this.#context.config;
     const memoryBytes = BYTES_PER_EVENT + textMemoryBytes(text);
@@ -57,7 +52,6 @@ export class EventLog {
     return event;
   }
 
-  /** Of one stream. */
   isOverShare(eventCount: number, bytes: number): boolean {
     const { replayMaxEvents, replayMaxBytes } = this.#context.config;
     return eventCount > replayMaxEvents || bytes > replayMaxBytes * STREAM_SHARE;
@@ -121,7 +115,6 @@ export class KeptEvents {
     return this.#events.size;
   }
 
-  /** Events may be taken while they are iterated. */
   values(): MapIterator<LoggedEvent> {
     return this.#events.values();
   }

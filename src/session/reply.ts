@@ -54,7 +54,6 @@ export class Reply {
   readonly transforms: Transform[] = [];
   /** The request counts until its end. Only the reply changes it. */
   isAccepted = false;
-  /** Only the reply changes it. */
   isFinished = false;
   readonly #context: Context;
   readonly #target: ReplyTarget;
@@ -115,7 +114,6 @@ export class Reply {
     this.#end(error);
   }
 
-  /** The client has cancelled the request. */
   dismiss(): void {
     this.#end(undefined);
   }
@@ -160,7 +158,6 @@ export class Reply {
     onEnd?.();
   }
 
-  /** As its client has seen the end. */
   #record(ending: RequestEnding, body?: string): void {
     const { counters, records } = this.#context;
     if (this.isAccepted) {

@@ -1,4 +1,4 @@
-import { type KeyObject, randomUUID } from "node:crypto";
+import type { KeyObject } from "node:crypto";
 import type { SidecarError } from "../mcp/errors.ts";
 import type { NotificationMessage, RequestMessage, ResponseMessage } from "../mcp/message.ts";
 import type { MemoryAccount } from "../memory.ts";
@@ -10,10 +10,7 @@ import type { SessionStreams } from "./streams.ts";
  * for it until `endCaller`.
  */
 export interface Caller {
-  /** Unique, and never chosen by a client. */
-  readonly id: string;
   readonly memory: MemoryAccount;
-  /** Queued or in flight. */
   readonly callsInFlight: number;
   beginCall(): void;
   endCall(nowMs: number): void;
@@ -44,7 +41,6 @@ export interface Principal {
 export interface SessionLane {
   /** Finishes the reply with the server's response, or with an error. */
   request(caller: Caller, reply: Reply, request: RequestMessage): void;
-  /** @returns the error if it is rejected. */
   notify(session: Session, notification: NotificationMessage): SidecarError | undefined;
   answer(session: Session, response: ResponseMessage): SidecarError | undefined;
   /** Lists may have changed. The session is told what the server would tell it. */
@@ -55,7 +51,6 @@ export interface SessionLane {
 
 /** A client of the stateless revisions: a principal, or without tokens a peer address. Its requests share limits and rates. */
 export class StatelessClient implements Caller {
-  readonly id = randomUUID();
   readonly memory: MemoryAccount;
   callsInFlight = 0;
 
@@ -84,14 +79,12 @@ export interface KnownSession {
 /** `initialize` has opened it, here or at another replica. Only the session changes its own state. */
 export class Session implements Caller {
   readonly id: string;
-  /** The revision in the response to `initialize`. */
   readonly protocolVersion: string;
   readonly lane: SessionLane;
   readonly streams: SessionStreams;
   readonly memory: MemoryAccount;
   /** The only principal that may use it; undefined if no token is required. */
   readonly owner: Principal | undefined;
-  /** At each use, and at its end. */
   onUsed: (() => void) | undefined;
   /** Called once. @param isOver false if the session may be taken up again. */
   onEnd: ((isOver: boolean) => void) | undefined;
@@ -106,7 +99,6 @@ export class Session implements Caller {
   openRequests = 0;
   #mustHearOfLists: boolean;
 
-  /** @param nowMs the time of the `initialize`. */
   constructor({ id, owner, protocolVersion }: Omit<KnownSession, "initialize">, lane: SessionLane, streams: SessionStreams, nowMs: number) {
     [this.id, this.owner, this.protocolVersion] = [id, owner, protocolVersion];
     [this.lane, this.streams, this.memory] = [lane, streams, streams.memory];
@@ -114,7 +106,6 @@ export class Session implements Caller {
     this.#mustHearOfLists = streams.isTakenUp;
   }
 
-  /** Must be called when a GET stream is open. */
   announceLists(): void {
     if (this.#mustHearOfLists) this.lane.announceLists(this);
     this.#mustHearOfLists = false;
@@ -138,7 +129,6 @@ export class Session implements Caller {
     this.onUsed?.();
   }
 
-  /** The response to an HTTP request is read, or its connection has closed. */
   endRequest(nowMs: number): void {
     this.openRequests--;
     this.touch(nowMs);
@@ -155,7 +145,7 @@ export class Session implements Caller {
     if (this.openRequests === 0) this.touch(nowMs);
   }
 
-  /** To be called once, by the session store. @param isOver false if it may be taken up again. */
+  /** Called once, by the session store. @param isOver false if it may be taken up again. */
   end(isOver: boolean): void {
     this.hasEnded = true;
     // A private server ends only when `onEnd` is called, whatever the rest has thrown.

@@ -75,7 +75,6 @@ export class SessionStore {
     return true;
   }
 
-  /** One of another principal is not found. */
   get(id: string | undefined, owner: Principal | undefined): Session | undefined {
     const session = this.#entries.get(id ?? "")?.session;
     return session?.owner === owner ? session : undefined;
@@ -109,7 +108,6 @@ export class SessionStore {
     session.end(isOver);
   }
 
-  /** "free", or the session to evict for a new one. */
   #roomFor(holder: MemoryHolder): Session | "free" | "none" {
     const own = this.#holdings.get(holder);
     if (own !== undefined && own.count >= this.#share && this.size >= this.#manySessions) return own.order.firstFree(isUnused) ?? "none";

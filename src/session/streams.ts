@@ -7,12 +7,10 @@ import { type EventLog, KeptEvents, type LoggedEvent } from "./replay.ts";
 const MAX_REQUEST_ID_BYTES = 64;
 
 interface StreamName {
-  /** Opened by a GET. */
   readonly isStandalone: boolean;
   readonly streamId: number;
   /** That has opened the stream; undefined for a client that cannot reconnect. */
   readonly replica: string | undefined;
-  /** JSON text; undefined for a GET stream and a batch. */
   readonly requestIdText?: string | undefined;
 }
 
@@ -30,7 +28,6 @@ function formatEventId({ isStandalone, streamId, replica, requestIdText = "" }: 
   return request.length === 0 || request.length > MAX_REQUEST_ID_BYTES ? position : `${position}-${request.toString("base64url")}`;
 }
 
-/** Undefined if the text is not an event id of a sidecar. */
 export function parseEventId(text: string): { readonly name: StreamName; readonly sequence: number } | undefined {
   const match = /^([rs])(\d{1,15})-(\d{1,15})-([0-9a-f]{8})(?:-([\w-]{1,88}))?$/.exec(text);
   if (match === null) return undefined;
@@ -50,7 +47,6 @@ function isRequestId(text: string): boolean {
   }
 }
 
-/** A connection that carries server-sent events. */
 export interface EventSink {
   /**
    * @param eventId undefined for a client that cannot reconnect. @returns false if the reader is too far behind, and the connection
@@ -118,7 +114,6 @@ export class EventStream {
     if (this.isFinished) this.#endSink();
   }
 
-  /** Does nothing if another connection has replaced it. */
   detach(sink: EventSink): void {
     if (this.#sink !== sink) return;
     this.#sink = undefined;
@@ -174,7 +169,6 @@ export class SessionStreams {
   readonly #ofRequests = new Map<number, EventStream>();
   /** In order of connection. Separate, since every message searches them. */
   readonly #standalone = new Map<number, EventStream>();
-  /** They came while no GET stream was open. */
   readonly #waiting: KeptEvents;
   /**
    * The last event of removed streams. A GET stream resumes from it. For a request it distinguishes a fully delivered stream from a dropped
@@ -208,12 +202,12 @@ export class SessionStreams {
     return this.#newestStandalone() !== undefined;
   }
 
-  /** For the response to a POST and the messages before it. @param requestIdText undefined for a batch. */
+  /** @param requestIdText undefined for a batch. */
   openForRequest(requestIdText?: string): EventStream {
     return this.#open({ isStandalone: false, streamId: ++this.#lastStreamId, replica: this.#log?.replica, requestIdText });
   }
 
-  /** For messages that are not related to a request. Call `deliverWaiting` when it is attached. */
+  /** Call `deliverWaiting` when it is attached. */
   openStandalone(): EventStream {
     this.#makeRoom();
     return this.#open({ isStandalone: true, streamId: ++this.#lastStreamId, replica: this.#log?.replica });
@@ -255,7 +249,6 @@ export class SessionStreams {
     else stream.emit(text);
   }
 
-  /** Unless the same text is waiting already. */
   emitOnce(text: string): void {
     if (this.#waiting.values().some((event) => event.text === text)) return;
     this.emit(text);
@@ -270,7 +263,6 @@ export class SessionStreams {
     }
   }
 
-  /** Kept events can still be replayed. */
   endStandalone(): void {
     for (const stream of this.#standalone.values()) stream.end();
   }
