@@ -14,7 +14,7 @@ class OutputLimit {
   readonly #maxCost: number;
   readonly #report: (counts: LogFields) => void;
   readonly #timer: Timer;
-  #endMs = Number.NEGATIVE_INFINITY;
+  #endMs = -Infinity;
   #cost = 0;
   #leftOut: LogFields & { count: number; bytes: number } = { count: 0, bytes: 0 };
 

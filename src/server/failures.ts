@@ -32,8 +32,8 @@ const MAX_TAIL_LINES = 5;
 const MAX_TAIL_LINE_LENGTH = 300;
 
 export function upstreamNotReady(status: UpstreamStatus, nowMs: number, sent = false, effect: Effect = "unknown"): SidecarError {
-  const { state, lastExit } = status;
-  const details = { retryAfterSeconds: secondsToRetry(status, nowMs) };
+  const { state, lastExit, nextRetryAt } = status;
+  const details = { retryAfterSeconds: wholeSeconds((nextRetryAt?.getTime() ?? nowMs) - nowMs) };
   if (state !== "failed")
     return failure("UPSTREAM_NOT_READY", `The MCP server is not ready: ${state}${lastExitText(status)}.`, sent, effect, details);
   const stderrTail = (lastExit?.stderrTail ?? []).slice(-MAX_TAIL_LINES).map((line) => shorten(line, MAX_TAIL_LINE_LENGTH));
@@ -181,10 +181,6 @@ function lastExitText({ lastExit }: UpstreamStatus): string {
 
 function exitDetails({ exitCode, signal }: UpstreamExit): Pick<ErrorDetails, "exitCode" | "signal"> {
   return { ...(exitCode === undefined ? {} : { exitCode }), ...(signal === undefined ? {} : { signal }) };
-}
-
-function secondsToRetry({ nextRetryAt }: UpstreamStatus, nowMs: number): number {
-  return wholeSeconds(nextRetryAt === undefined ? 0 : nextRetryAt.getTime() - nowMs);
 }
 
 function wholeSeconds(ms: number): number {
