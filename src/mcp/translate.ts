@@ -182,7 +182,6 @@ export function requestToLegacyServer(request: RequestMessage, { reserved }: Env
 
 /** The `_meta` of each request of a session for a server without them (MCP 2026-07-28, basic, per-request protocol fields). */
 export interface SessionEnvelope {
-  /** The questions that the client can answer. */
   readonly declared: AskKinds;
   readonly keys: readonly (readonly [name: string, valueText: string])[];
 }

@@ -23,7 +23,7 @@ class OutputLimit {
     this.#timer = new Timer(timers, () => this.report());
   }
 
-  /** To be called once for each line. @param cost in any unit. @param fields those of its server. */
+  /** To be called once for each line. */
   allows(cost: number, bytes: number, fields: LogFields): boolean {
     const nowMs = this.#nowMs();
     if (nowMs >= this.#endMs) {

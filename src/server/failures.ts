@@ -76,7 +76,6 @@ export function toolNotFound(name: unknown, sent = false): SidecarError {
   return new SidecarError("TOOL_NOT_FOUND", `Unknown tool: ${shown}. ${advice}`, { sent });
 }
 
-/** The server runs, but its tools are not known yet. */
 export function toolsNotListed(sent = false, effect: Effect = "unknown"): SidecarError {
   return failure("UPSTREAM_NOT_READY", "The MCP server has not listed its tools yet.", sent, effect, { retryAfterSeconds: 1 });
 }
@@ -120,7 +119,6 @@ export function answerElsewhere(): SidecarError {
   return new SidecarError("OTHER_REPLICA", message, { retrySafe: false });
 }
 
-/** Only another replica could give the response. */
 export function responseElsewhere(): SidecarError {
   const message =
     "The response is lost here: another replica has got the request, or the sidecar before it restarted or closed the session. It may have taken effect.";

@@ -12,7 +12,6 @@ const BASE64_FORM = /^=\?base64\?(.*)\?=$/i;
 const CANONICAL_BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 /** The most common values: plain, printable ASCII without blanks around it. */
 const SIMPLE = /^(?!=\?)[!-~](?:[ -~]*[!-~])?$/;
-/** Printable ASCII, and tabs within. */
 const PLAIN = /^[\t -~]*$/;
 
 /**

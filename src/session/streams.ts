@@ -70,7 +70,6 @@ export class EventStream {
   #sink: EventSink | undefined;
 
   /**
-   * @param log undefined for a client that cannot reconnect: nothing is kept.
    * @param onGone called when no events are kept and the stream has ended, or is a GET stream without a connection.
    * @param lastSequence that of its last event so far.
    */
