@@ -110,7 +110,7 @@ export const PROMISES = {
     operations("logs", "A banner follows: address, command, the tools that clients may see, and a command to try them."),
   ],
   "a server that fails on a terminal ends the sidecar": [
-    readme("On a terminal, a server that fails before it was ready ends the sidecar too, with the reason."),
+    readme("On a terminal, a server that fails before it was ready ends the sidecar, with the reason."),
     operations("exit-codes", "the exit of a server that was never ready ends the sidecar with the server's code"),
   ],
   "no shell interprets the command": [readme("Everything after `--` is the command line of the server. No shell interprets it.")],

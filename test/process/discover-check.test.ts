@@ -1,6 +1,6 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, existsSync, openSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, lstatSync, openSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { constants } from "node:os";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
@@ -204,12 +204,17 @@ describe("discover", () => {
     });
   });
 
-  it("discover neither waits for a pipe given to --out nor replaces it", async () => {
+  it.each([
+    ["mkfifo", []],
+    // Its own stdout, as `/dev/stdout` is.
+    ["ln", ["-s", "/proc/self/fd/1"]],
+  ])("discover neither waits for a pipe given to --out nor replaces it: %s", async (program, args) => {
     await using directory = await TempDir.create();
     const path = directory.file("pipe");
-    await promisify(execFile)("mkfifo", [path]);
+    await promisify(execFile)(program, [...args, path]);
     const { code, stderr } = await runDiscover(["--out", path, ...listingServer("plain")]);
     expect({ code, stderr }).toEqual({ code: 1, stderr: `discover failed: ${path}: is not a regular file\n` });
+    expect(lstatSync(path).isFile()).toBe(false);
   });
 });
 

@@ -1,5 +1,5 @@
 import { Writable } from "node:stream";
-import type { StartProcess } from "../../../src/process/child.ts";
+import type { startProcess } from "../../../src/process/child.ts";
 import { FakeProcess } from "../fake-process.ts";
 import { FIRST_PID } from "../in-process-server.ts";
 import type { JsonRpcMessage } from "../json-rpc.ts";
@@ -61,7 +61,7 @@ export class ScriptedServers {
     this.changes = changes;
   }
 
-  readonly start: StartProcess = () => {
+  readonly start: typeof startProcess = () => {
     const server = new ScriptedServer(this, this.processes.length + 1);
     this.processes.push(server);
     return server;
