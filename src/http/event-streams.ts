@@ -142,13 +142,6 @@ export class SseConnections {
   }
 }
 
-export interface OpenStream {
-  readonly stream: EventStream;
-  readonly connection: EventSink;
-  /** True if the client has an event id for resumption. */
-  readonly isPrimed: boolean;
-}
-
 /**
  * Answers a POST with a stream. In a session, an event id comes first: sending the request again may not be safe. A GET can be sent again, and some
  * clients reject its event without data. Without a session, clients cannot reconnect (MCP 2026-07-28, basic/transports).
@@ -159,12 +152,13 @@ export function openRequestStream(
   memory: MemoryAccount,
   session: Session | undefined,
   requestIdText: string | undefined,
-): OpenStream {
+) {
   const stream = (session?.streams ?? new SessionStreams(memory)).openForRequest(requestIdText);
   const connection = connections.open(response, memory, session && { "Mcp-Session-Id": session.id });
   stream.attach(connection);
   const eventId = session && hasPrimedStreams(session.protocolVersion) ? stream.eventId(0) : undefined;
   if (eventId !== undefined) connection.prime(eventId);
+  // True if the client can resume.
   return { stream, connection, isPrimed: eventId !== undefined };
 }
 

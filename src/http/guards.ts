@@ -116,7 +116,7 @@ const CORS_OPTIONS = {
 /** Rejects pages of other sites, and those whose own host name resolves to this machine (DNS rebinding). Only browsers send `Origin`. */
 function createCrossOriginCheck(
   isOriginAllowed: (origin: string) => boolean,
-  isHostAllowed: ((authority: string) => boolean) | undefined,
+  isHostAllowed: ReturnType<typeof createHostCheck>,
   isOwnPage: (request: IncomingMessage) => boolean,
 ): (request: RoutedRequest) => SidecarError | undefined {
   // Clients usually send the same host with each request.
@@ -164,10 +164,10 @@ function allowedHeaders({ headers }: IncomingMessage): string[] {
 const SAME_ORIGIN_SITES: ReadonlySet<string> = new Set(["same-origin", "none"]);
 
 /**
- * Creates a function that returns true for a request of the sidecar's own page: its `Origin` equals its `Host`. DNS rebinding makes them equal
+ * True for a request of the sidecar's own page: its `Origin` equals its `Host`. DNS rebinding makes them equal
  * too. So, without a token, the host must be an address or a name that cannot be registered.
  */
-function createOwnPageTest(isSafeHost: ((authority: string) => boolean) | undefined): (request: IncomingMessage) => boolean {
+function createOwnPageTest(isSafeHost: ReturnType<typeof createHostCheck>): (request: IncomingMessage) => boolean {
   return ({ headers: { origin, host = "" } }) => {
     const named = parseAuthority(host);
     const page = parseAuthority(/^https?:\/\/(?<authority>.+)$/.exec(parseOrigin(origin ?? "") ?? "")?.groups?.["authority"] ?? "");
@@ -182,9 +182,9 @@ const PAGE_HEADER = "claw-mcp-stdio-page";
 export class Guards {
   readonly #tokens: AuthTokens | undefined;
   readonly #endpointPath: string | undefined;
-  readonly #checkCaller: (request: IncomingMessage) => SidecarError | undefined;
-  readonly #checkReader: (request: IncomingMessage) => SidecarError | undefined;
-  readonly #checkPage: (request: IncomingMessage) => SidecarError | undefined;
+  readonly #checkCaller: ReturnType<typeof createCrossOriginCheck>;
+  readonly #checkReader: ReturnType<typeof createCrossOriginCheck>;
+  readonly #checkPage: ReturnType<typeof createCrossOriginCheck>;
 
   /** @param endpointPath undefined for a listener without the endpoint. */
   constructor(
@@ -211,7 +211,7 @@ export class Guards {
 
   guard(name: RouteName, route: Route): RequestListener {
     const { needsToken, isForOperators, isSameOriginOnly, methods }: RouteEntry = ROUTES[name];
-    const allow = allowHeader({ methods });
+    const allow = allowHeader(methods);
     const tokens = needsToken ? this.#tokens : undefined;
     const checkAllowed = isForOperators ? this.#checkReader : this.#checkCaller;
     const checkOrigin = isSameOriginOnly ? this.#rejectOtherPages : checkAllowed;

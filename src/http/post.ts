@@ -28,7 +28,7 @@ import { PostResponse } from "./reply.ts";
 import { errorBody, permitsEventStream, reject, type Route, sendAccepted, sendError, sendProblem, sendRejection } from "./response.ts";
 
 const { methods } = ROUTES.endpoint;
-const ALLOW_WITHOUT_SESSION = { Allow: allowHeader({ methods: methods.filter((method) => method !== "GET") }) };
+const ALLOW_WITHOUT_SESSION = { Allow: allowHeader(methods.filter((method) => method !== "GET")) };
 
 const METHOD = new Shape({ method: {} });
 
