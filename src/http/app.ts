@@ -73,11 +73,11 @@ export function createApp(
 
   return (request: RoutedRequest, response) => {
     const problem = framingProblem(request);
-    if (problem !== undefined) return reject(request, response, new SidecarError("INVALID_REQUEST", problem), { Connection: "close" });
+    if (problem !== undefined) return reject(response, new SidecarError("INVALID_REQUEST", problem), { Connection: "close" });
     const { url: target = "", method } = request;
     if (target === comparedPath && endpoint !== undefined) return endpoint(request, response);
     const url = pathAndQuery(target);
-    if (url === undefined && method === "OPTIONS") return sendMethods(request, response, allowHeader(ALL_METHODS));
+    if (url === undefined && method === "OPTIONS") return sendMethods(response, allowHeader(ALL_METHODS));
     if (url === undefined) return answerUnknown(response, "that URL");
     if (url !== target) [request.url, request.originalUrl] = [url, target];
     if (endpoint !== undefined && isPath(url, comparedPath)) return endpoint(request, response);

@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ServerResponse } from "node:http";
 import type { Context } from "../context.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { toOneLine } from "../mcp/rewrite.ts";
@@ -166,9 +166,10 @@ export function openRequestStream(
  * Opens a GET stream (MCP 2025-11-25, basic/transports), or continues that of `Last-Event-ID`. If all is delivered, 204 makes clients stop.
  * Instead of a GET stream of another replica, a new one is opened. A request that another replica has got is answered with an error.
  */
-export function openGetStream(connections: SseConnections, request: IncomingMessage, response: ServerResponse, session: Session): void {
-  if (!permitsEventStream(request)) return sendError(response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow text/event-stream."));
-  const lastEventId = request.headers["last-event-id"];
+export function openGetStream(connections: SseConnections, response: ServerResponse, session: Session): void {
+  if (!permitsEventStream(response.req))
+    return sendError(response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow text/event-stream."));
+  const lastEventId = response.req.headers["last-event-id"];
   // Clients send an empty `Last-Event-ID` before their first event.
   if (lastEventId === undefined || lastEventId === "") return attach(session.streams.openStandalone(), 0);
   const event = parseEventId(String(lastEventId));
