@@ -3,7 +3,8 @@
 #
 #   stateless.sh URL [TOOL [ARGUMENTS]]      stateless.sh http://localhost:8080/mcp echo '{"text":"hello"}'
 #
-# The token, if one is needed, is that of CLAW_MCP_STDIO_AUTH_TOKEN. Needs curl 7.55 or later.
+# The token, if one is needed, is that of CLAW_MCP_STDIO_AUTH_TOKEN. Needs curl 7.55 or later. Exits with 1 if the response is an
+# error, or the result of a tool that has failed.
 set -eu
 
 url=${1:?usage: stateless.sh URL [TOOL [ARGUMENTS]]}
@@ -27,10 +28,14 @@ response=$(headers | curl --silent --show-error --header @- --write-out '\n%{htt
     "io.modelcontextprotocol/clientInfo":{"name":"stateless.sh","version":"1"}}}}')
 status=$(printf '%s\n' "$response" | sed -n '$p')
 body=$(printf '%s\n' "$response" | sed '$d')
-case $status in
-  2*) printf '%s\n' "$body" ;;
-  *)
-    printf 'stateless.sh: HTTP %s\n%s\n' "$status" "$body" >&2
-    exit 1
+case $status:$body in
+  # A JSON-RPC error may come with HTTP 200.
+  2*:'{"jsonrpc":"2.0","id":1,"error":'*) ;;
+  2*)
+    printf '%s\n' "$body"
+    case $body in *'"isError":true'*) exit 1 ;; esac
+    exit
     ;;
 esac
+printf 'stateless.sh: HTTP %s\n%s\n' "$status" "$body" >&2
+exit 1

@@ -32,7 +32,7 @@ export function missingNodeFlags(
   // V8 accepts underscores as well.
   const chosen = [...execArgv, nodeOptions ?? ""].join(" ").replaceAll("_", "-");
   const isConstrained = constrainedBytes > 0 && constrainedBytes < machineBytes;
-  const containerMib = isConstrained ? constrainedBytes / MEBIBYTE : Number.POSITIVE_INFINITY;
+  const containerMib = isConstrained ? constrainedBytes / MEBIBYTE : Infinity;
   // V8 takes 0 for its own default.
   const wholeMib = (mib: number): number => Math.max(1, Math.floor(mib));
   const flags: string[] = [];

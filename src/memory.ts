@@ -57,7 +57,7 @@ export class MemoryBudget {
     this.calmBytes = limitBytes * (1 - HOLDER_SHARE);
   }
 
-  get status(): { readonly limitBytes: number; readonly usedBytes: number } & Readonly<Record<MemoryKind, number>> {
+  get status() {
     return { limitBytes: this.limitBytes, usedBytes: this.usedBytes, ...this.#usedByKind };
   }
 
@@ -235,7 +235,7 @@ export function textMemoryBytes(text: string, byteLength = Buffer.byteLength(tex
  */
 export function lastingTime(minMs: number): (nowMs: number) => boolean {
   let sinceMs = 0;
-  let untilMs = Number.NEGATIVE_INFINITY;
+  let untilMs = -Infinity;
   return (nowMs) => {
     if (nowMs - untilMs > minMs) sinceMs = nowMs;
     untilMs = nowMs;

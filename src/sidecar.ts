@@ -15,7 +15,7 @@ import type { Log } from "./observe/log.ts";
 import type { Secrets } from "./observe/redact.ts";
 import type { Descriptor } from "./policy/descriptor.ts";
 import type { ToolPolicy } from "./policy/tool-policy.ts";
-import type { StartProcess } from "./process/child.ts";
+import type { startProcess } from "./process/child.ts";
 import { ServerProgram } from "./process/generation.ts";
 import { McpServer } from "./server.ts";
 import { keyName } from "./session/ids.ts";
@@ -74,7 +74,7 @@ export interface SidecarOptions {
   /** At any time from the start. */
   readonly kill: AbortSignal;
   /** Undefined for a real process. */
-  readonly startProcess?: StartProcess | undefined;
+  readonly startProcess?: typeof startProcess | undefined;
 }
 
 export type Sidecar = Awaited<ReturnType<typeof startSidecar>>;

@@ -17,7 +17,7 @@ export class Timers {
 
 /** Off until it is set, and once it fires. It costs more than a call, so calls have one in common. */
 export class Timer {
-  atMs = Number.POSITIVE_INFINITY;
+  atMs = Infinity;
   readonly #timers: Timers;
   readonly #onDue: (nowMs: number) => void;
   #timeout: NodeJS.Timeout | undefined;
@@ -29,16 +29,16 @@ export class Timer {
 
   set(atMs: number): void {
     this.clear();
-    if (atMs === Number.POSITIVE_INFINITY) return;
+    if (atMs === Infinity) return;
     this.atMs = atMs;
     this.#timers.size++;
     this.#wait();
   }
 
   clear(): void {
-    if (this.atMs === Number.POSITIVE_INFINITY) return;
+    if (this.atMs === Infinity) return;
     clearTimeout(this.#timeout);
-    this.atMs = Number.POSITIVE_INFINITY;
+    this.atMs = Infinity;
     this.#timers.size--;
   }
 
@@ -81,7 +81,7 @@ export const ROUNDING_MS = 1e-3;
 /** A token bucket that is full at first. It gains `perMinute` tokens in a minute, evenly, and holds as many. */
 export class RateLimit {
   readonly perMinute: number;
-  #fullAtMs = Number.NEGATIVE_INFINITY;
+  #fullAtMs = -Infinity;
 
   constructor(perMinute: number) {
     this.perMinute = perMinute;

@@ -193,9 +193,9 @@ class Endpoint {
   /** Ignores errors: the server may not support DELETE, or have stopped. */
   async endSession(): Promise<void> {
     if (this.#headers["Mcp-Session-Id"] === undefined) return;
-    const signal = AbortSignal.timeout(DELETE_TIMEOUT_MS);
-    const response = await fetch(this.#url, { method: "DELETE", headers: this.#headers, signal }).catch(() => undefined);
-    await response?.body?.cancel();
+    await this.#fetch({ method: "DELETE", headers: this.#headers, signal: AbortSignal.timeout(DELETE_TIMEOUT_MS) })
+      .then(({ body }) => body?.cancel())
+      .catch(() => undefined);
   }
 
   /** @throws DiscoverError if the response is an error, with its code as the cause. */
@@ -228,12 +228,16 @@ class Endpoint {
     this.method = method;
     // The method in a header is required without a session.
     const headers = { ...this.#headers, "Mcp-Method": method };
-    // A redirect is not followed: the token is for one host.
-    const response = await fetch(this.#url, { method: "POST", headers, body, signal: this.#signal, redirect: "manual" });
+    const response = await this.#fetch({ method: "POST", headers, body, signal: this.#signal });
     if (!response.ok) await this.#reject(response);
     const sessionId = response.headers.get("Mcp-Session-Id");
     if (sessionId !== null) this.#headers["Mcp-Session-Id"] = sessionId;
     return response;
+  }
+
+  /** Follows no redirect: token and session are for one host, and a server must not choose what else is requested. */
+  #fetch(init: RequestInit): Promise<Response> {
+    return fetch(this.#url, { ...init, redirect: "manual" });
   }
 
   /** @throws Error with the code of the JSON-RPC error as the cause. */

@@ -97,7 +97,8 @@ class Serving {
 
   /** @returns the exit code. */
   async untilEnd(): Promise<number> {
-    const { config } = this.#options;
+    const { commands, config, given } = this.#options;
+    const isOnLine = given.get("command")?.source === COMMAND_LINE;
     const [log, display, kill] = [this.#log, this.#display, this.#kill];
     logWarnings(this.#options, log);
     let sidecar: Sidecar | undefined;
@@ -106,7 +107,7 @@ class Serving {
       sidecar = await startSidecar({ ...this.#options, log, recentLog: this.#recentLog, kill: kill.signal });
     } catch (error) {
       kill.abort();
-      return this.#fail(listenFailure(error));
+      return this.#fail(listenFailure(error, isOnLine ? config.command : undefined, commands));
     }
     const running = sidecar;
     if (display !== undefined) void running.firstReady.then((handshake) => display.showReady(running, handshake));
@@ -125,8 +126,7 @@ class Serving {
     if (typeof end !== "object") return ExitCode.ok;
     if (end.kind === "never-ready") return this.#fail(neverReady(end.exit));
     if (end.kind === "restart-limit") return ExitCode.failed;
-    const { commands, given } = this.#options;
-    return this.#fail(commandFailure(config.command, end.spawnErrorCode, given.get("command")?.source === COMMAND_LINE, commands));
+    return this.#fail(commandFailure(config.command, end.spawnErrorCode, isOnLine, commands));
   }
 
   #watchSignals(callsInFlight: () => number): Promise<NodeJS.Signals> {

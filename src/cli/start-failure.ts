@@ -49,7 +49,7 @@ export function commandFailure(command: string, errorCode: string, isOnLine: boo
   }
   if (errorCode !== "ENOENT") return failure(`cannot be executed (${errorCode})`);
   const missing = "does not exist, or its interpreter does not";
-  const meant = isOnLine ? (SYNONYMS.get(command) ?? nearest(command, commands)) : undefined;
+  const meant = isOnLine ? meantCommand(command, commands) : undefined;
   if (meant !== undefined) return failure(missing, `did you mean claw-mcp-stdio ${meant}?`);
   if (command.includes(" ")) {
     const form = isOnLine
@@ -60,16 +60,22 @@ export function commandFailure(command: string, errorCode: string, isOnLine: boo
   return failure(missing, `install it or ${command.includes("/") ? "correct its path" : "give its full path"}`);
 }
 
-export function listenFailure(error: unknown): StartFailure {
+function meantCommand(command: string, commands: readonly string[]): string | undefined {
+  return SYNONYMS.get(command) ?? nearest(command, commands);
+}
+
+/** @param command of the command line. Beside a sidecar that runs, a misspelled `healthcheck` finds the port taken. */
+export function listenFailure(error: unknown, command: string | undefined, commands: readonly string[]): StartFailure {
   const { code, syscall, port, option } = error as NodeJS.ErrnoException & { readonly port?: number; readonly option?: string };
   const isTaken = code === "EADDRINUSE";
+  const meant = isTaken && command !== undefined ? meantCommand(command, commands) : undefined;
   const isAddress = syscall === "listen" || syscall === "getaddrinfo";
   const fix = isTaken
     ? `end the program that listens on port ${port}, or choose another with ${option ?? "--port or --addr"}`
     : `give another with ${option ?? "--host, --port or --addr, or in their variables"}`;
   return {
     problem: describeError(error),
-    fix: isAddress ? fix : undefined,
+    fix: isAddress ? `${fix}${meant === undefined ? "" : `; or did you mean claw-mcp-stdio ${meant}?`}` : undefined,
     exitCode: ExitCode.failed,
     report: (log, reason) => {
       if (isTaken) log.error({ reason, code }, "the port is taken");

@@ -17,8 +17,38 @@ const MIN_LENGTHS = { token: MIN_TOKEN_LENGTH, key: MIN_KEY_LENGTH };
 export const SETTLE_MS = 200;
 /** Every request is compared with each token. */
 const MAX_FILE_BYTES = 64 * 1024;
-/** Reads the file at the start. Never throws. The rest of a half-written token file is read while the sidecar runs; that of keys is not. */
-export function readSecretFile(path: string, noun: keyof typeof MIN_LENGTHS): SecretFile {
+/** At the start. */
+const MAX_READS = 10;
+/** An older file is not being written. */
+const NEW_MS = 10_000;
+
+/** At the start, until two reads are equal. Never throws. @param sleep blocks the thread, because nothing else runs yet. */
+export function readSecretFile(path: string, noun: keyof typeof MIN_LENGTHS, sleep: (ms: number) => void = sleepSync): SecretFile {
+  let file = readOnce(path, noun);
+  if (ageMs(path) > NEW_MS) return file;
+  for (let reads = 1; reads < MAX_READS; reads++) {
+    sleep(SETTLE_MS);
+    const next = readOnce(path, noun);
+    if (stateOf(next) === stateOf(file)) return next;
+    file = next;
+  }
+  return { problem: "it keeps changing" };
+}
+
+function ageMs(path: string): number {
+  try {
+    // Programs can set `mtime`.
+    return Date.now() - statSync(path).ctimeMs;
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
+}
+
+function sleepSync(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
+function readOnce(path: string, noun: keyof typeof MIN_LENGTHS): SecretFile {
   try {
     return unfit(statSync(path)) ?? parseTexts(readFileSync(path, "utf8"), noun);
   } catch (error) {

@@ -38,8 +38,7 @@ class Connection {
 /** Looking at all costs little beside a new connection. */
 function longestIdle(connections: Iterable<Connection>): Connection | undefined {
   let found: Connection | undefined;
-  for (const each of connections)
-    if (each.responses.length === 0 && each.idleSinceMs < (found?.idleSinceMs ?? Number.POSITIVE_INFINITY)) found = each;
+  for (const each of connections) if (each.responses.length === 0 && each.idleSinceMs < (found?.idleSinceMs ?? Infinity)) found = each;
   return found;
 }
 

@@ -249,14 +249,14 @@ export function createMetricsRoute({ defects, nowMs, records }: Context, status:
   let registry: Prometheus.Registry | undefined;
   /** Responses share its bytes, so those that are not read take no more memory. */
   let rendering: ReturnType<typeof render> | undefined;
-  let usableUntilMs = Number.NEGATIVE_INFINITY;
+  let usableUntilMs = -Infinity;
 
   return (_request, response) => {
     if (rendering === undefined || nowMs() >= usableUntilMs) {
       // Until it is rendered, all requests wait for it.
-      usableUntilMs = Number.POSITIVE_INFINITY;
+      usableUntilMs = Infinity;
       rendering = render();
-      rendering.catch(() => (usableUntilMs = Number.NEGATIVE_INFINITY));
+      rendering.catch(() => (usableUntilMs = -Infinity));
     }
     rendering
       .then(({ bytes, contentType }) => {

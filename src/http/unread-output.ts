@@ -45,7 +45,7 @@ export class UnreadOutput {
   /** Those that have waited longest come first. */
   readonly #unread = new Map<ServerResponse, Unread>();
   readonly #nextLook: Timer;
-  #lookedAtMs = Number.NEGATIVE_INFINITY;
+  #lookedAtMs = -Infinity;
   readonly #hasBeenFull = lastingTime(SLOW_READER_MS);
 
   constructor(context: Context) {

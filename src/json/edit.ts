@@ -9,14 +9,13 @@ export function removeMember(text: string, start: number, name: string): Edit[] 
   return removeMembers(text, start, (each) => each === name);
 }
 
-/** Returns the edits that remove members of the object that starts at `start`. */
 export function removeMembers(text: string, start: number, isRemoved: (name: string) => boolean): Edit[] {
   return removalOf((visit) => {
     walk(text, start, (_, end, nameStart, nameEnd) => visit(nameStart, end, !isRemoved(decodeString(text, nameStart, nameEnd))));
   });
 }
 
-/** Returns the edits that set members of the object at `start`. New ones come first. @param found the present values, if they are known. */
+/** New ones come first. @param found the present values, if they are known. */
 export function setMembers(
   text: string,
   start: number,

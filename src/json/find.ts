@@ -1,14 +1,12 @@
 import { Code, decodeString, isOtherCase, skipWhitespace, type Span, walk } from "./text.ts";
 
-interface Members {
-  /** In the order of the names. The last one of repeated members counts. */
-  readonly spans: readonly (Span | undefined)[];
-  /** The first name that occurs twice, or that some parsers take for one of the names (see `isOtherCase`). */
-  readonly double: string | undefined;
-}
-
-/** Finds members of the object that starts at `start`, after optional white space. The text must be valid. */
-export function findMembers(text: string, start: number, names: readonly string[]): Members {
+/**
+ * Finds members of the object that starts at `start`, after optional white space. The text must be valid. The last one of repeated members
+ * counts.
+ *
+ * @returns `double`: the first name that occurs twice, or that some parsers take for one of the names (see `isOtherCase`).
+ */
+export function findMembers(text: string, start: number, names: readonly string[]) {
   const spans: (Span | undefined)[] = names.map(() => undefined);
   let double: string | undefined;
   walk(text, start, (valueStart, end, nameStart, nameEnd) => {
@@ -53,7 +51,7 @@ export function findPath(text: string, start: number, path: readonly string[]): 
   return span;
 }
 
-export function findElements(text: string, start = 0, maxCount = Number.POSITIVE_INFINITY): Span[] {
+export function findElements(text: string, start = 0, maxCount = Infinity): Span[] {
   const spans: Span[] = [];
   walk(text, start, (elementStart, end) => (spans.push({ start: elementStart, end }) < maxCount ? undefined : false));
   return spans;

@@ -196,7 +196,7 @@ export class JsonScanner {
   }
 
   /** Continues for about `length` UTF-16 units. */
-  advance(length = Number.POSITIVE_INFINITY): void {
+  advance(length = Infinity): void {
     const text = this.#text;
     const end = text.length;
     const stop = Math.min(end, this.#index + length);

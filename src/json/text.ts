@@ -125,7 +125,6 @@ export function copied(text: string): string {
   return JSON.parse(JSON.stringify(text)) as string;
 }
 
-/** A part of a text. */
 export interface Span {
   readonly start: number;
   /** Exclusive. */

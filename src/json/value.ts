@@ -81,7 +81,7 @@ const BYTES_OF_ITEM = 16;
  * reaches the memory limit of the process or of a thread ends the whole process, so no such value is built. @param maxBytes stops the
  * estimate.
  */
-export function estimatedBytes(text: string, maxBytes = Number.POSITIVE_INFINITY): number {
+export function estimatedBytes(text: string, maxBytes = Infinity): number {
   let bytes = 0;
   let index = 0;
   while (index < text.length && bytes <= maxBytes) {

@@ -90,7 +90,7 @@ export interface Capabilities {
 /** A server may send enough levels to overflow the stack. */
 const MAX_DEPTH = 16;
 
-/** Returns the first capability of `before` that is missing in `now`, for people. */
+/** For people. */
 export function findMissing(before: Capabilities, now: Capabilities): string | undefined {
   if (before.protocolVersion !== now.protocolVersion) {
     return `protocol revision ${before.protocolVersion} (now ${now.protocolVersion})`;

@@ -109,11 +109,9 @@ function findProblem(message: Message): string | undefined {
   const foreign = outline.unknownName ?? (kind !== "response" ? ofResponse : outline.has(Slot.params) ? "params" : undefined);
   if (foreign !== undefined) return `${JSON.stringify(shorten(foreign))} is not a member of a JSON-RPC ${kind}`;
   const exceeded = text.length > MIN_EXCEEDING_LENGTH ? describeExceeded(message) : undefined;
-  if (kind === "response") {
-    if (outline.has(Slot.result) && outline.has(Slot.error)) return 'a JSON-RPC response has either "result" or "error"';
-    return exceeded;
-  }
-  if (exceeded !== undefined) return exceeded;
+  if (kind === "response" && outline.has(Slot.result) && outline.has(Slot.error))
+    return 'a JSON-RPC response has either "result" or "error"';
+  if (kind === "response" || exceeded !== undefined) return exceeded;
   if (message.method.includes("\0")) return '"method" has a NUL';
   if (kind === "notification")
     return message.method === "notifications/initialized" && utf8Length(text) > MAX_INITIALIZED_BYTES

@@ -244,12 +244,10 @@ export interface ErrorDetails {
   readonly retryAfterSeconds?: number;
 }
 
-type AllDetails = ErrorDetails & Required<Pick<ErrorDetails, "sent" | "retrySafe">>;
-
 export class SidecarError extends Error {
   override readonly name = "SidecarError";
   readonly code: SidecarErrorCode;
-  readonly details: AllDetails;
+  readonly details: ErrorDetails & Required<Pick<ErrorDetails, "sent" | "retrySafe">>;
   readonly #client: SpecialClient | undefined;
 
   constructor(code: SidecarErrorCode, message: string, details: ErrorDetails = {}, client?: SpecialClient) {
@@ -261,7 +259,7 @@ export class SidecarError extends Error {
   }
 
   /** The `data` of the JSON-RPC error (docs/ERRORS.md). */
-  get data(): AllDetails & { readonly code: SidecarErrorCode; readonly action: string } {
+  get data() {
     return { code: this.code, action: actionOf(this.code, this.details.sent, this.#client), ...this.details };
   }
 }

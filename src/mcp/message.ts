@@ -1,5 +1,5 @@
 import type { Edit } from "../json/edit.ts";
-import { findElements, findMembers, textOf } from "../json/find.ts";
+import { findElements, findPath, textOf } from "../json/find.ts";
 import { JsonScanner, type Outline, Shape } from "../json/read.ts";
 import { detached, shorten } from "../json/text.ts";
 import { JsonRpcErrorCode } from "./errors.ts";
@@ -27,8 +27,6 @@ export const MetaKey = {
   subscriptionId: "io.modelcontextprotocol/subscriptionId",
 } as const;
 
-/** Not `null` (MCP 2025-11-25, basic/index). */
-export type JsonRpcId = string | number;
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 export const MESSAGE = new Shape({
@@ -93,7 +91,8 @@ export interface SentText {
 
 export interface RequestMessage extends SentText {
   readonly kind: "request";
-  readonly id: JsonRpcId;
+  /** Not `null` (MCP 2025-11-25, basic/index). */
+  readonly id: string | number;
   readonly idText: string;
   readonly method: string;
   /** Changes for the server, not of the members of the outline. */
@@ -108,7 +107,7 @@ export interface NotificationMessage extends SentText {
 export interface ResponseMessage extends SentText {
   readonly kind: "response";
   /** Undefined for an error without an id. */
-  readonly id: JsonRpcId | undefined;
+  readonly id: string | number | undefined;
   readonly isError: boolean;
 }
 
@@ -297,7 +296,7 @@ export function hasBatches(protocolVersion: string): boolean {
 
 export function refusesRevision({ text, outline }: RequestMessage | ResponseMessage): boolean {
   if (outline.firstAt(Slot.error) !== "{") return false;
-  const code = Number(textOf(text, findMembers(text, outline.start(Slot.error), ["code"]).spans[0]));
+  const code = Number(textOf(text, findPath(text, outline.start(Slot.error), ["code"])));
   return code === JsonRpcErrorCode.UnsupportedVersion || code === JsonRpcErrorCode.MethodNotFound;
 }
 

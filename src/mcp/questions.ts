@@ -49,7 +49,7 @@ export function readInputRequired(text: string, result: number): InputRequired |
  */
 export function checkQuestions({ text, result, resultType }: FoundResult, method: string, declared: AskKinds): SidecarError | undefined {
   const mayAsk = stringOf(text, resultType) === INPUT_REQUIRED || (method.startsWith("tasks/") && text[result.start] === "{");
-  if (!mayAsk || findMembers(text, result.start, ["inputRequests"]).spans[0] === undefined) return undefined;
+  if (!mayAsk || findPath(text, result.start, ["inputRequests"]) === undefined) return undefined;
   const asked = readInputRequired(text, result.start);
   return typeof asked === "string" ? invalidQuestion(asked) : checkDeclared(asked.questions, declared);
 }
@@ -125,7 +125,7 @@ const PLAIN_KEY = /^(?!__proto__$)[\w.:/-]{1,64}$/;
 export function embeddedText({ method, outline }: RequestMessage): string {
   const params = outline.textAt(Slot.params) ?? "{}";
   const edits = removeMembers(params, 0, (name) => REMOVED_PARAMS.has(name));
-  const meta = findMembers(params, 0, ["_meta"]).spans[0];
+  const meta = findPath(params, 0, ["_meta"]);
   if (meta !== undefined && params[meta.start] === "{") edits.push(...removeMembers(params, meta.start, (name) => REMOVED_META.has(name)));
   return `{"method":${JSON.stringify(method)},"params":${applyEdits(params, edits)}}`;
 }

@@ -18,7 +18,6 @@ export function requestToServer(request: RequestMessage, wireId: number): string
   return messageToServer(request, request.edits === undefined ? edits : [...edits, ...request.edits]);
 }
 
-/** With `id` as its id and, if it has one, as its progress token. */
 export function requestToClient(request: RequestMessage, id: number): string {
   return toOneLine(applyEdits(request.text, editsOf(request, String(id), Slot.id, Slot.metaProgressToken)));
 }
@@ -45,7 +44,6 @@ export function messageToServer({ text, outline }: Message, edits: readonly Edit
   return replaceEach(replaceEach(line, "\u2028", String.raw`\u2028`), "\u2029", String.raw`\u2029`);
 }
 
-/** Replaces one or two members, if they are present. */
 export function editsOf({ outline }: SentText, text: string, slot: number, otherSlot?: number): Edit[] {
   const edits: Edit[] = [];
   if (outline.has(slot)) edits.push({ start: outline.start(slot), end: outline.end(slot), text });

@@ -55,7 +55,7 @@ export function initializeResult(resultText: string, era: "legacy" | "modern", p
     const edits = tasks !== undefined && resultText[tasks.start] === "{" ? removeMember(resultText, tasks.start, "list") : [];
     return applyEdits(resultText, versionSpan === undefined ? edits : [{ ...versionSpan, text: version }, ...edits]);
   }
-  const instructions = textOf(resultText, findMembers(resultText, 0, ["instructions"]).spans[0]);
+  const instructions = textOf(resultText, findPath(resultText, 0, ["instructions"]));
   const serverInfo = textOf(resultText, findPath(resultText, 0, ["_meta", MetaKey.serverInfo]));
   return objectText([
     ["protocolVersion", version],
@@ -67,7 +67,7 @@ export function initializeResult(resultText: string, era: "legacy" | "modern", p
 
 /** All but tasks, which differ in each era. */
 function translatedCapabilities(resultText: string): string {
-  const text = textOf(resultText, findMembers(resultText, 0, ["capabilities"]).spans[0]);
+  const text = textOf(resultText, findPath(resultText, 0, ["capabilities"]));
   if (text?.startsWith("{") !== true) return "{}";
   const withoutTasks = applyEdits(text, removeMember(text, 0, "tasks"));
   const extensions = findPath(withoutTasks, 0, ["extensions"]);
@@ -95,7 +95,7 @@ let lastServerInfo: { readonly initialized: string; readonly info: string | unde
 
 export function serverInfoOf(initialized: string): string | undefined {
   if (lastServerInfo?.initialized !== initialized)
-    lastServerInfo = { initialized, info: shortInfo(textOf(initialized, findMembers(initialized, 0, ["serverInfo"]).spans[0])) };
+    lastServerInfo = { initialized, info: shortInfo(textOf(initialized, findPath(initialized, 0, ["serverInfo"]))) };
   return lastServerInfo.info;
 }
 
@@ -182,7 +182,6 @@ export function requestToLegacyServer(request: RequestMessage, { reserved }: Env
 
 /** The `_meta` of each request of a session for a server without them (MCP 2026-07-28, basic, per-request protocol fields). */
 export interface SessionEnvelope {
-  /** The questions that the client can answer. */
   readonly declared: AskKinds;
   readonly keys: readonly (readonly [name: string, valueText: string])[];
 }
@@ -204,7 +203,7 @@ const QUIET_LEVEL = "emergency";
 /** @param level that of `logging/setLevel`. */
 export function logLevelOf({ text, outline }: RequestMessage, level: string | undefined): string | undefined {
   if (level !== undefined || !outline.has(Slot.meta)) return level;
-  return findMembers(text, outline.start(Slot.meta), [MetaKey.logLevel]).spans[0] && QUIET_LEVEL;
+  return findPath(text, outline.start(Slot.meta), [MetaKey.logLevel]) && QUIET_LEVEL;
 }
 
 export function isAmbiguous({ text, outline }: RequestMessage): boolean {
@@ -316,7 +315,7 @@ export function transformToModernClient(
       const { text, edits, result } = found;
       return text[result.start] === "{" ? applyEdits(text, [...edits, ...resultEdits(found, method, serverInfo)]) : body;
     }
-    const error = findMembers(body, 0, ["error"]).spans[0];
+    const error = findPath(body, 0, ["error"]);
     if (error === undefined) return body;
     const canVisit = isSubset(AskKind.url, client.declared);
     const questions = canVisit && ASKING_METHODS.has(method) ? urlQuestions(body, error) : [];
@@ -350,7 +349,7 @@ function resultEdits({ text, result, resultType, meta }: FoundResult, method: st
  * with sessions (MCP 2025-11-25, basic/utilities/tasks).
  */
 function taskEdits(body: string, resultAt: number): Edit[] {
-  const tools = findMembers(body, resultAt, ["tools"]).spans[0];
+  const tools = findPath(body, resultAt, ["tools"]);
   if (tools === undefined || body[tools.start] !== "[" || !body.includes('"taskSupport"')) return [];
   const items = findElements(body, tools.start).map(({ start, end }) => {
     const isKept = stringOf(body, findPath(body, start, ["execution", "taskSupport"])) !== "required";
@@ -378,18 +377,18 @@ export function responseForSession(body: string, idText: string, method: string,
 
 /** In a session, structured content is an object (MCP 2025-11-25, schema, CallToolResult). */
 function structuredEdits(text: string, result: number): Edit[] {
-  const span = findMembers(text, result, ["structuredContent"]).spans[0];
+  const span = findPath(text, result, ["structuredContent"]);
   if (span === undefined || text[span.start] === "{") return [];
   return [{ ...span, text: `{"result":${text.slice(span.start, span.end)}}` }];
 }
 
 /** Any other schema would not describe the wrapped value. */
 function outputSchemaEdits(text: string, result: number): Edit[] {
-  const tools = findMembers(text, result, ["tools"]).spans[0];
+  const tools = findPath(text, result, ["tools"]);
   const edits: Edit[] = [];
   if (tools === undefined || text[tools.start] !== "[") return edits;
   walk(text, tools.start, (start) => {
-    const schema = text[start] === "{" ? findMembers(text, start, ["outputSchema"]).spans[0] : undefined;
+    const schema = text[start] === "{" ? findPath(text, start, ["outputSchema"]) : undefined;
     const type = schema && textOf(text, findPath(text, schema.start, ["type"]));
     if (schema !== undefined && type !== '"object"') for (const edit of removeMember(text, start, "outputSchema")) edits.push(edit);
   });
@@ -405,7 +404,7 @@ const MAX_URLS = 16;
 
 /** @param uriText of the resource, for `resources/read`. @param canVisit true if the client can send its user to a URL. */
 function errorEdits(text: string, error: Span, uriText: string | undefined, canVisit: boolean): Edit[] {
-  const code = Number(textOf(text, findMembers(text, error.start, ["code"]).spans[0]));
+  const code = Number(textOf(text, findPath(text, error.start, ["code"])));
   const replace = (to: number, data: string | undefined): Edit[] =>
     setMembers(text, error.start, [["code", String(to)], ...(data === undefined ? [] : [["data", data] as const])]);
   if (code === RESOURCE_NOT_FOUND) return replace(JsonRpcErrorCode.InvalidParams, uriText && `{"uri":${uriText}}`);
@@ -422,7 +421,7 @@ function errorEdits(text: string, error: Span, uriText: string | undefined, canV
  */
 function urlQuestions(body: string, error: Span): string[] {
   const list = findPath(body, error.start, ["data", "elicitations"]);
-  const code = textOf(body, findMembers(body, error.start, ["code"]).spans[0]);
+  const code = textOf(body, findPath(body, error.start, ["code"]));
   if (Number(code) !== URL_REQUIRED || list === undefined || body[list.start] !== "[") return [];
   return findElements(body, list.start, MAX_URLS).map((span, index) => {
     const params = body.slice(span.start, span.end);

@@ -73,7 +73,7 @@ const PERIOD_MS = 10_000;
 
 /** For lines that a client or server can cause at any rate: the first ones of each period. @returns a function to be called once per line. */
 export function logLimiter(nowMs: () => number, linesPerPeriod = LINES_PER_PERIOD): () => boolean {
-  let periodStartMs = Number.NEGATIVE_INFINITY;
+  let periodStartMs = -Infinity;
   let lines = 0;
   return () => {
     if (nowMs() - periodStartMs >= PERIOD_MS) {

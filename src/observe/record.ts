@@ -1,4 +1,4 @@
-import { findMembers, findPath, stringOf, textOf } from "../json/find.ts";
+import { findPath, stringOf, textOf } from "../json/find.ts";
 import { copied, detached, walk } from "../json/text.ts";
 import { JsonRpcErrorCode, type SidecarErrorCode } from "../mcp/errors.ts";
 import { type RequestMessage, Slot } from "../mcp/message.ts";
@@ -168,7 +168,7 @@ export class RecentItems<Item> {
   #length = 0;
 
   /** @param maxLength for the texts together. */
-  constructor(maxCount: number, maxLength = Number.POSITIVE_INFINITY) {
+  constructor(maxCount: number, maxLength = Infinity) {
     [this.#maxCount, this.#maxLength] = [maxCount, maxLength];
   }
 
@@ -334,7 +334,7 @@ export class RequestRecords {
   /** Copies of the names of requests: a slice would keep its request in memory. */
   readonly #names = new Map<string, string>();
   readonly #tools = new Map<string, string>();
-  #nextListAtMs = Number.NEGATIVE_INFINITY;
+  #nextListAtMs = -Infinity;
   /** Those of the last request: most are like it. */
   #lastKind:
     | {
@@ -461,5 +461,5 @@ export function rounded(ms: number): number {
 }
 
 export function isErrorResponse(body: string): boolean {
-  return body.length <= MAX_ERROR_LENGTH && body.includes('"error"') && findMembers(body, 0, ["error"]).spans[0] !== undefined;
+  return body.length <= MAX_ERROR_LENGTH && body.includes('"error"') && findPath(body, 0, ["error"]) !== undefined;
 }

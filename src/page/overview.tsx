@@ -74,11 +74,11 @@ export function FourFigures({ model }: { readonly model: PageModel }): JSX.Eleme
           <small>{count === 0 ? "no requests" : `${rateText((100 * errors) / count)} % of requests`}</small>
           <Bars values={seconds.map((second) => second.errors)} tone="bad" />
         </Fact>
-        <Fact name="p95 latency">
+        <Fact name={`p95 of last ${HISTORY_LIMITS.requests} requests`}>
           <b>{p95Ms === undefined ? "–" : durationText(p95Ms)}</b>
           <small>
             {slowest === undefined ? (
-              `of the last ${HISTORY_LIMITS.requests} requests`
+              "no tool calls"
             ) : (
               <>
                 slowest {durationText(slowest[1].p95Ms ?? 0)}: <Text of={slowest[0]} maxLength={60} />

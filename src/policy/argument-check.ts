@@ -44,7 +44,7 @@ class CheckThread {
   readonly keys = new Set<string>();
   #worker: Worker | undefined;
   /** At the last reply; infinite until the thread can take requests, because its start has no limit. */
-  #idleCpuMs = Number.POSITIVE_INFINITY;
+  #idleCpuMs = Infinity;
   #addedLength = 0;
   /** Ends the request; undefined without one. */
   #settle: ((reply: CheckReply) => void) | undefined;
@@ -111,7 +111,7 @@ class CheckThread {
 
   #onReply(worker: Worker, { cpuMs, ...reply }: CheckReply & { readonly cpuMs: number }): void {
     if (worker !== this.#worker) return;
-    const isReady = this.#idleCpuMs !== Number.POSITIVE_INFINITY;
+    const isReady = this.#idleCpuMs !== Infinity;
     this.#idleCpuMs = cpuMs;
     if (isReady) this.#settle?.(reply);
   }
@@ -121,7 +121,7 @@ class CheckThread {
     if (worker !== this.#worker) return;
     void this.#worker?.terminate();
     this.#worker = undefined;
-    this.#idleCpuMs = Number.POSITIVE_INFINITY;
+    this.#idleCpuMs = Infinity;
     this.#addedLength = 0;
     this.keys.clear();
     this.#settle?.({ failure });

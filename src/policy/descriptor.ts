@@ -228,10 +228,10 @@ function systemReason(error: unknown): string {
 /** A symbolic link itself is not replaced. */
 function findTarget(path: string): { readonly target: string; readonly mode: number | undefined } {
   try {
-    const target = realpathSync(path);
-    const stats = statSync(target);
+    // A pipe in `/proc` has no real path.
+    const stats = statSync(path);
     if (!stats.isFile()) throw new DescriptorError("is not a regular file");
-    return { target, mode: stats.mode & 0o7777 };
+    return { target: realpathSync(path), mode: stats.mode & 0o7777 };
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
     return { target: path, mode: undefined };

@@ -1,3 +1,4 @@
+import { applyEdits, setMembers } from "../json/edit.ts";
 import { findMembers, textOf } from "../json/find.ts";
 import { Code, detached, walk } from "../json/text.ts";
 
@@ -43,9 +44,9 @@ function shortError(error: string, bytes: number, maxBytes: number): string {
 function shortResult(result: string | undefined, bytes: number, maxBytes: number): string {
   const [content, structured, meta = "", task] = membersOf(result, ["content", "structuredContent", "_meta", "task"]);
   const othersBytes = maxBytes * OTHERS_PART;
-  const kept = meta.startsWith("{") && fits(meta, othersBytes) ? meta.slice(1, -1).trim() : "";
-  // Of repeated members, the last one counts.
-  const end = `"_meta":{${kept && `${kept},`}"truncated":true,"originalBytes":${bytes}}}`;
+  const kept = meta.startsWith("{") && fits(meta, othersBytes) ? meta : "{}";
+  const marks = [["truncated", "true"] as const, ["originalBytes", String(bytes)] as const];
+  const end = `"_meta":${applyEdits(kept, setMembers(kept, 0, marks))}}`;
 
   if (content === undefined ? structured === undefined : !content.startsWith("[")) {
     const typeText = listMembers(result, ["resultType"], othersBytes);

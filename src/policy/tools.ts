@@ -101,6 +101,6 @@ export function filterToolsList(body: string, isVisible: (tool: JsonObject) => b
 }
 
 function emptyList(body: string): string {
-  const idText = textOf(body, findMembers(body, 0, ["id"]).spans[0]) ?? "null";
+  const idText = textOf(body, findPath(body, 0, ["id"])) ?? "null";
   return `{"jsonrpc":"2.0","id":${idText},"result":{"tools":[]}}`;
 }

@@ -89,11 +89,9 @@ export interface ProcessGroup {
   waitForEnd(timeoutMs: number): Promise<boolean>;
 }
 
-export type StartProcess = (command: ChildCommand) => ProcessGroup;
-
 /** The process leads its own group, and the caller ends it, not Execa. Only this file uses Execa. */
-export const startProcess: StartProcess = ({ command, args, env, cwd }) => {
-  const killsBefore = countMemoryKills() ?? Number.POSITIVE_INFINITY;
+export function startProcess({ command, args, env, cwd }: ChildCommand): ProcessGroup {
+  const killsBefore = countMemoryKills() ?? Infinity;
   const subprocess = withHigherScore(() =>
     execa(command, [...args], {
       env,
@@ -125,7 +123,7 @@ export const startProcess: StartProcess = ({ command, args, env, cwd }) => {
     signal: subprocess.kill.bind(subprocess),
     waitForEnd: async (timeoutMs) => pid === undefined || waitForGroupEnd(pid, timeoutMs),
   };
-};
+}
 
 export async function waitForGroupEnd(leaderPid: number, timeoutMs: number): Promise<boolean> {
   const deadlineMs = performance.now() + timeoutMs;

@@ -20,7 +20,7 @@ import type { MemoryHolder } from "../memory.ts";
 import type { ExitKind } from "../observe/record.ts";
 import type { Redact } from "../observe/redact.ts";
 import { MAX_TIMER_MS, Timer } from "../timers.ts";
-import { type ChildCommand, type ProcessExit, type ProcessGroup, type StartProcess, startProcess } from "./child.ts";
+import { type ChildCommand, type ProcessExit, type ProcessGroup, startProcess } from "./child.ts";
 import { describeExit, likelyCause } from "./exit.ts";
 import { type Handshake, HANDSHAKE_ID, HandshakeError, isHandshakeResponse } from "./handshake.ts";
 import { OutputLog, type ServerLog } from "./output-log.ts";
@@ -48,13 +48,13 @@ const MAX_READY_TIMEOUT_FACTOR = 8;
 /** The program of a server, and what all its processes share. */
 export class ServerProgram {
   readonly command: ChildCommand;
-  readonly start: StartProcess;
+  readonly start: typeof startProcess;
   readonly readers: Set<OutputReader>;
   /** Of a start. What slows one process down, such as a download, slows down all. */
   readyTimeoutMs: number;
   readonly #longestTimeoutMs: number;
 
-  constructor({ config, memory }: Context, command: ChildCommand, start: StartProcess = startProcess) {
+  constructor({ config, memory }: Context, command: ChildCommand, start = startProcess) {
     this.command = command;
     this.start = start;
     this.readers = boundedReaders(memory);

@@ -14,7 +14,7 @@ class OutputLimit {
   readonly #maxCost: number;
   readonly #report: (counts: LogFields) => void;
   readonly #timer: Timer;
-  #endMs = Number.NEGATIVE_INFINITY;
+  #endMs = -Infinity;
   #cost = 0;
   #leftOut: LogFields & { count: number; bytes: number } = { count: 0, bytes: 0 };
 
@@ -23,7 +23,7 @@ class OutputLimit {
     this.#timer = new Timer(timers, () => this.report());
   }
 
-  /** To be called once for each line. @param cost in any unit. @param fields those of its server. */
+  /** To be called once for each line. */
   allows(cost: number, bytes: number, fields: LogFields): boolean {
     const nowMs = this.#nowMs();
     if (nowMs >= this.#endMs) {

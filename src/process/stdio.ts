@@ -229,7 +229,7 @@ export class OutputReader {
 
   /** The output that has arrived is read without a pause for memory, because the exit of the server waits for it. */
   end(): void {
-    this.#nextPauseMs = Number.POSITIVE_INFINITY;
+    this.#nextPauseMs = Infinity;
     // A last line without a newline counts.
     this.#push(LINE_END);
   }

@@ -106,7 +106,7 @@ export class Supervisor implements Upstream {
    * dependency would restart in step otherwise. It is drawn when the pauses begin: the options of p-retry are fixed from then on.
    */
   async #supervise(listener: UpstreamListener): Promise<SupervisorFailure | undefined> {
-    const { restartBackoffMs, restartMaxMs, restartLimit = Number.POSITIVE_INFINITY } = this.#context.config;
+    const { restartBackoffMs, restartMaxMs, restartLimit = Infinity } = this.#context.config;
     try {
       for (;;) {
         const share = 1 - Math.random() / 4;
@@ -150,7 +150,7 @@ export class Supervisor implements Upstream {
     this.#generation = generation;
     const shaken = generation.shakeHands(timeoutMs).catch((error: unknown) => this.#endStart(generation, error, timeoutMs));
     let handshake: UpstreamHandshake | undefined;
-    let readyAtMs = Number.POSITIVE_INFINITY;
+    let readyAtMs = Infinity;
     try {
       for (const observe of this.#observers) observe("started");
       listener.onStarted(generation.input);

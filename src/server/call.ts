@@ -113,14 +113,14 @@ export class Call implements Outgoing {
   /** Its place among the calls that were passed and the server's messages; 0 before. */
   sentNumber = 0;
   progressTokenText: string | undefined;
-  expiresAtMs = Number.POSITIVE_INFINITY;
-  timeoutMs = Number.POSITIVE_INFINITY;
+  expiresAtMs = Infinity;
+  timeoutMs = Infinity;
   timeoutSetting: CallLimits["timeoutSetting"];
   /** When it times out; `extend` renews it up to the last one. */
-  deadlineMs = Number.POSITIVE_INFINITY;
-  lastDeadlineMs = Number.POSITIVE_INFINITY;
+  deadlineMs = Infinity;
+  lastDeadlineMs = Infinity;
   /** When its response begins, because it takes long; Infinity once it has, or if nobody waits. */
-  slowAtMs = Number.POSITIVE_INFINITY;
+  slowAtMs = Infinity;
   /** True if its client has seen progress or a question: it must not begin again. */
   mustNotRestart = false;
   /** `due` while it waits to be sent again; `done` after that. */
@@ -154,8 +154,8 @@ export class Call implements Outgoing {
 
   get dueAtMs(): number {
     const { state, deadlineMs, expiresAtMs, slowAtMs } = this;
-    if (state === "parked" || state === "ended") return Number.POSITIVE_INFINITY;
-    return Math.min(deadlineMs, state === "queued" ? expiresAtMs : state === "passed" ? slowAtMs : Number.POSITIVE_INFINITY);
+    if (state === "parked" || state === "ended") return Infinity;
+    return Math.min(deadlineMs, state === "queued" ? expiresAtMs : state === "passed" ? slowAtMs : Infinity);
   }
 
   /** Counts a client's message until its end; a long text, and a notification, only until the server's stdin has taken it. */
@@ -264,7 +264,7 @@ const MAX_ERROR_LENGTH = 500;
 /** Called once: with the JSON text of the result, or the reason why there is none, and the sidecar's error if it is one. */
 export type OnInternalResult = (resultText: string | undefined, reason?: string, error?: SidecarError) => void;
 
-/** Its id is replaced when it is sent. @param meta undefined for none. */
+/** Its id is replaced when it is sent. */
 export function internalRequest(method: string, params: object, meta?: object): RequestMessage {
   const allParams = meta === undefined ? params : { ...params, _meta: meta };
   const request = readMessage(JSON.stringify({ jsonrpc: "2.0", id: 0, method, params: allParams }));

@@ -244,7 +244,7 @@ export class Calls {
 
   open(target: ReplyTarget, request: RequestMessage): Call | undefined {
     const reply = internalReply(this.context, target);
-    return this.carry(undefined, reply, request, undefined, { timeoutMs: Number.POSITIVE_INFINITY });
+    return this.carry(undefined, reply, request, undefined, { timeoutMs: Infinity });
   }
 
   endOpen(call: Call | undefined, reason: string): void {
@@ -433,7 +433,7 @@ export class Calls {
     call.state = "suspended";
     call.isWritten = false;
     call.mustNotRestart = true;
-    if (isAsked) call.deadlineMs = Number.POSITIVE_INFINITY;
+    if (isAsked) call.deadlineMs = Infinity;
     this.#schedule(call);
     this.queue.free(call);
   }
@@ -441,7 +441,7 @@ export class Calls {
   /** Sends a suspended call as this request. It gets a new time if its client was asked. */
   repeat(call: Call, request: RequestMessage): void {
     const nowMs = this.context.nowMs();
-    if (call.deadlineMs === Number.POSITIVE_INFINITY) call.renew(nowMs);
+    if (call.deadlineMs === Infinity) call.renew(nowMs);
     this.#remove(call);
     call.wireId = this.#ids.mint();
     this.#all.push(call);
@@ -657,7 +657,7 @@ export class Calls {
       if (call.deadlineMs <= nowMs) return this.#timeOut(call);
       if (call.state === "queued" && call.expiresAtMs <= nowMs) return this.#reject(call);
       if (call.state !== "passed" || call.slowAtMs > nowMs) return;
-      call.slowAtMs = Number.POSITIVE_INFINITY;
+      call.slowAtMs = Infinity;
       call.reply?.keepAlive();
     } catch (error) {
       this.context.defects.recover("deadline", error, () => {

@@ -415,7 +415,7 @@ export class ModernDriver {
       if (ended !== undefined) this.#onListenEnd(ended, true);
     } else if (method === "notifications/subscriptions/acknowledged") {
       // It repeats the URIs of the sidecar's own filter, so it may be as long as that.
-      const accepted = readFilter({ text, outline }, Number.POSITIVE_INFINITY);
+      const accepted = readFilter({ text, outline }, Infinity);
       if (wireId === this.#next?.call?.wireId) this.#onAcknowledged(this.#next, "uris" in accepted ? accepted.uris : NONE);
     } else return false;
     return true;
@@ -466,7 +466,7 @@ export class ModernDriver {
   #open(filter: SubscriptionFilter, { requestMeta }: UpstreamHandshake): void {
     const context = this.#calls.context;
     const request = internalRequest("subscriptions/listen", { notifications: filterMembers(filter) }, requestMeta);
-    const listening: Listening = { filter, accepted: NONE, openedAtMs: Number.POSITIVE_INFINITY, call: undefined };
+    const listening: Listening = { filter, accepted: NONE, openedAtMs: Infinity, call: undefined };
     this.#next = listening;
     const target = resultTo((_text, _reason, error) => this.#onListenEnd(listening, error === undefined));
     // It may fail at once.

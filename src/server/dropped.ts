@@ -1,6 +1,6 @@
 import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
-import type { JsonRpcId, OverlongLine } from "../mcp/message.ts";
+import type { OverlongLine, RequestMessage } from "../mcp/message.ts";
 import { type Log, logLimiter } from "../observe/log.ts";
 import type { Counters } from "../observe/record.ts";
 
@@ -19,7 +19,7 @@ export class DropLog {
   }
 
   /** @param reason undefined if there was no such request. */
-  answer(id: JsonRpcId | undefined, reason: string | undefined): void {
+  answer(id: RequestMessage["id"] | undefined, reason: string | undefined): void {
     const count = reason === undefined ? ++this.#counts.unknownAnswers : ++this.#counts.lateAnswers;
     if (!this.#mayLog()) return;
     const fields = { requestId: typeof id === "string" ? shorten(id) : id, reason, count };

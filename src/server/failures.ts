@@ -32,8 +32,8 @@ const MAX_TAIL_LINES = 5;
 const MAX_TAIL_LINE_LENGTH = 300;
 
 export function upstreamNotReady(status: UpstreamStatus, nowMs: number, sent = false, effect: Effect = "unknown"): SidecarError {
-  const { state, lastExit } = status;
-  const details = { retryAfterSeconds: secondsToRetry(status, nowMs) };
+  const { state, lastExit, nextRetryAt } = status;
+  const details = { retryAfterSeconds: wholeSeconds((nextRetryAt?.getTime() ?? nowMs) - nowMs) };
   if (state !== "failed")
     return failure("UPSTREAM_NOT_READY", `The MCP server is not ready: ${state}${lastExitText(status)}.`, sent, effect, details);
   const stderrTail = (lastExit?.stderrTail ?? []).slice(-MAX_TAIL_LINES).map((line) => shorten(line, MAX_TAIL_LINE_LENGTH));
@@ -76,7 +76,6 @@ export function toolNotFound(name: unknown, sent = false): SidecarError {
   return new SidecarError("TOOL_NOT_FOUND", `Unknown tool: ${shown}. ${advice}`, { sent });
 }
 
-/** The server runs, but its tools are not known yet. */
 export function toolsNotListed(sent = false, effect: Effect = "unknown"): SidecarError {
   return failure("UPSTREAM_NOT_READY", "The MCP server has not listed its tools yet.", sent, effect, { retryAfterSeconds: 1 });
 }
@@ -120,7 +119,6 @@ export function answerElsewhere(): SidecarError {
   return new SidecarError("OTHER_REPLICA", message, { retrySafe: false });
 }
 
-/** Only another replica could give the response. */
 export function responseElsewhere(): SidecarError {
   const message =
     "The response is lost here: another replica has got the request, or the sidecar before it restarted or closed the session. It may have taken effect.";
@@ -181,10 +179,6 @@ function lastExitText({ lastExit }: UpstreamStatus): string {
 
 function exitDetails({ exitCode, signal }: UpstreamExit): Pick<ErrorDetails, "exitCode" | "signal"> {
   return { ...(exitCode === undefined ? {} : { exitCode }), ...(signal === undefined ? {} : { signal }) };
-}
-
-function secondsToRetry({ nextRetryAt }: UpstreamStatus, nowMs: number): number {
-  return wholeSeconds(nextRetryAt === undefined ? 0 : nextRetryAt.getTime() - nowMs);
 }
 
 function wholeSeconds(ms: number): number {

@@ -39,7 +39,7 @@ export class HangWatch {
     this.#isReady = true;
     this.#isPinged = false;
     this.#calls.lastMessageNumber = ++this.#calls.lastNumber;
-    this.#tick.set(nowMs + (this.#calls.context.config.pingIntervalMs ?? Number.POSITIVE_INFINITY));
+    this.#setTick(nowMs);
   }
 
   onLost(): void {
@@ -74,8 +74,12 @@ export class HangWatch {
     if (nowMs() - this.#abandonedSinceMs >= config.requestTimeoutMs) this.#count(method);
   }
 
+  #setTick(nowMs: number): void {
+    this.#tick.set(nowMs + (this.#calls.context.config.pingIntervalMs ?? Infinity));
+  }
+
   #pingIfIdle(nowMs: number): void {
-    this.#tick.set(nowMs + (this.#calls.context.config.pingIntervalMs ?? Number.POSITIVE_INFINITY));
+    this.#setTick(nowMs);
     const { lastMessageNumber } = this.#calls;
     const isSilent = lastMessageNumber === this.#messageAtTick && !this.#calls.isWaitingForClient();
     if (isSilent && this.#isPinged) this.#count("ping");
@@ -93,19 +97,18 @@ export class HangWatch {
   }
 
   #sendProbe(method: string): void {
-    const { config, nowMs, timers } = this.#calls.context;
     const calls = this.#calls;
-    const { upstream } = calls;
-    const { requestTimeoutMs, hungTimeouts } = config;
-    let timeMs = requestTimeoutMs;
+    const { context, upstream } = calls;
+    const { config, nowMs, timers } = context;
+    let timeMs = config.requestTimeoutMs;
     for (const { kind, isWritten, timeoutMs } of calls.values()) if (kind === "client" && isWritten) timeMs = Math.max(timeMs, timeoutMs);
-    const call = this.#calls.ping(() => this.#endProbe(), { timeoutMs: Number.POSITIVE_INFINITY });
+    const call = calls.ping(() => this.#endProbe(), { timeoutMs: Infinity });
     if (call === undefined) return;
     const { outputs, inputs } = upstream.status();
     let [isTaken, lastInputs] = [call.isWritten, inputs];
     const probe = new Timer(timers, () => {
       const traffic = upstream.status();
-      if (traffic.outputs !== outputs || traffic.isReading || this.#calls.isWaitingForClient()) {
+      if (traffic.outputs !== outputs || traffic.isReading || calls.isWaitingForClient()) {
         calls.lastMessageNumber = ++calls.lastNumber;
         // This also ends the probe.
         calls.giveUp(call, "no longer needed", "unread");
@@ -115,7 +118,7 @@ export class HangWatch {
       } else {
         // The generation is restarted only once.
         this.onLost();
-        const last = hungTimeouts === 1 ? "timed out" : `timed out, the last of ${hungTimeouts} timeouts in a row`;
+        const last = config.hungTimeouts === 1 ? "timed out" : `timed out, the last of ${config.hungTimeouts} timeouts in a row`;
         const silence = isTaken ? `nor for ${timeMs / 1000} s after ${call.method}` : `and no input read for ${timeMs / 1000} s`;
         upstream.restart("hung", `hung: no output while ${shorten(method)} ${last}, ${silence}`);
       }

@@ -123,8 +123,7 @@ export class KnownParams {
   }
 
   #listOnce(): Promise<void> {
-    this.#listing ??= this.#listNow();
-    return this.#listing;
+    return (this.#listing ??= this.#listNow());
   }
 
   async #listNow(): Promise<void> {

@@ -340,7 +340,7 @@ export class Lane implements SessionLane, UpstreamListener {
   #onlyId(): number | undefined {
     const { calls } = this;
     // A call of the sidecar that stays open is a subscription.
-    const isOpen = ({ kind, timeoutMs }: Call): boolean => kind === "sidecar" && timeoutMs === Number.POSITIVE_INFINITY;
+    const isOpen = ({ kind, timeoutMs }: Call): boolean => kind === "sidecar" && timeoutMs === Infinity;
     const [only, another] = calls.values().filter((call) => call.isWritten && !isOpen(call));
     const isClear = only?.kind === "client" && another === undefined && calls.isOnlySender(only) && !calls.hasUnreadNotification;
     if (isClear && !this.#answersNotifications) return only.wireId;

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { findMembers, stringOf } from "../json/find.ts";
+import { findPath, stringOf } from "../json/find.ts";
 import { shorten } from "../json/text.ts";
 import { type AskKinds, AskMethod } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
@@ -237,6 +237,6 @@ function requestOf(call: ClientCall | undefined): RepeatableRequest | undefined 
 }
 
 function errorText({ text, outline }: ResponseMessage): string {
-  const error = outline.firstAt(Slot.error) === "{" ? findMembers(text, outline.start(Slot.error), ["message"]).spans[0] : undefined;
+  const error = outline.firstAt(Slot.error) === "{" ? findPath(text, outline.start(Slot.error), ["message"]) : undefined;
   return shorten(stringOf(text, error) ?? "no message");
 }

@@ -159,7 +159,7 @@ export class Pool {
   #secondEra: ServerEra | undefined;
   #hasBeenModern = false;
   /** When the verdict `legacy` ends, and the server is asked again. */
-  #askAgainAtMs = Number.POSITIVE_INFINITY;
+  #askAgainAtMs = Infinity;
   #unattributed = 0;
   /** When a server asked a client first: RFC 3339 in UTC. */
   asksSince: string | null = null;
@@ -569,7 +569,7 @@ export class Pool {
       const hasChanged = this.#secondEra === "modern";
       this.#secondEra = hasChanged ? undefined : "legacy";
       const mayComeBack = this.#hasBeenModern && kind !== "handshake-refused";
-      this.#askAgainAtMs = mayComeBack ? nowMs() + config.restartMaxMs : Number.POSITIVE_INFINITY;
+      this.#askAgainAtMs = mayComeBack ? nowMs() + config.restartMaxMs : Infinity;
       if (hasChanged) log.info({ reason }, "server era may have changed");
       else log.info({ mode: "legacy", reason }, "server era found");
       // The lane gets this event first. It then rejects the requests that wait for it.

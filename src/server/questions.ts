@@ -42,7 +42,7 @@ export class Questions extends Map<unknown, Question> {
   readonly #maxCount: number;
   #progress = 0;
 
-  constructor(calls: Calls, maxCount = Number.POSITIVE_INFINITY) {
+  constructor(calls: Calls, maxCount = Infinity) {
     super();
     [this.calls, this.#maxCount] = [calls, maxCount];
   }

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { findMembers, stringOf } from "../json/find.ts";
+import { findMembers, findPath, stringOf } from "../json/find.ts";
 import { shorten } from "../json/text.ts";
 import { invalidParams, SidecarError } from "../mcp/errors.ts";
 import { findAmbiguity, MODERN_PROTOCOL_VERSIONS, type RequestMessage, Slot } from "../mcp/message.ts";
@@ -12,7 +12,6 @@ const BASE64_FORM = /^=\?base64\?(.*)\?=$/i;
 const CANONICAL_BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 /** The most common values: plain, printable ASCII without blanks around it. */
 const SIMPLE = /^(?!=\?)[!-~](?:[ -~]*[!-~])?$/;
-/** Printable ASCII, and tabs within. */
 const PLAIN = /^[\t -~]*$/;
 
 /**
@@ -89,7 +88,7 @@ function checkVersion({ outline }: RequestMessage, headers: IncomingHttpHeaders)
 }
 
 export function taskIdOf({ text, outline }: RequestMessage): string | undefined {
-  return stringOf(text, findMembers(text, outline.start(Slot.params), ["taskId"]).spans[0]);
+  return stringOf(text, findPath(text, outline.start(Slot.params), ["taskId"]));
 }
 
 function checkName(request: RequestMessage, headers: IncomingHttpHeaders): SidecarError | undefined {

@@ -205,7 +205,6 @@ export class SessionOpener {
   /**
    * The server of a new session, or the error. Without a place for the session, no server is started and nothing is queued.
    *
-   * @param shared that of `findShared`.
    * @param isLimited true if it counts for SESSIONS_PER_MINUTE.
    */
   #acquire(

@@ -200,7 +200,7 @@ export class ServerTools {
     this.#handshake = undefined;
     this.#isInitialized = this.#isOpen = this.#isOutdated = false;
     this.#restarts = 0;
-    if (this.#delayed.atMs !== Number.POSITIVE_INFINITY) this.#isListing = false;
+    if (this.#delayed.atMs !== Infinity) this.#isListing = false;
     this.#delayed.clear();
   }
 

@@ -145,7 +145,7 @@ export class Session implements Caller {
     if (this.openRequests === 0) this.touch(nowMs);
   }
 
-  /** Called once, by the session store. @param isOver false if it may be taken up again. */
+  /** Called once, by the session store. */
   end(isOver: boolean): void {
     this.hasEnded = true;
     // A private server ends only when `onEnd` is called, whatever the rest has thrown.

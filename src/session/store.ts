@@ -31,7 +31,7 @@ export class SessionStore {
   /** From this number on, no holder may exceed the share. */
   readonly #manySessions: number;
   readonly #mayLog: () => boolean;
-  #searchedAtMs = Number.NEGATIVE_INFINITY;
+  #searchedAtMs = -Infinity;
 
   constructor(context: Context) {
     const { config, memory, nowMs } = context;

@@ -70,7 +70,6 @@ export class EventStream {
   #sink: EventSink | undefined;
 
   /**
-   * @param log undefined for a client that cannot reconnect: nothing is kept.
    * @param onGone called when no events are kept and the stream has ended, or is a GET stream without a connection.
    * @param lastSequence that of its last event so far.
    */
@@ -227,7 +226,7 @@ export class SessionStreams {
       this.#makeRoom();
       return this.#open(name, Math.max(sequence, this.#endedAt.get(streamId) ?? 0));
     }
-    if (stream === undefined) return sequence >= (this.#endedAt.get(streamId) ?? Number.POSITIVE_INFINITY) ? "delivered" : "unknown";
+    if (stream === undefined) return sequence >= (this.#endedAt.get(streamId) ?? Infinity) ? "delivered" : "unknown";
     if (stream.name.isStandalone !== isStandalone || sequence > stream.lastSequence) return "unknown";
     if (stream.isFinished && sequence === stream.lastSequence) return "delivered";
     // Any event of a batch may be a response. That of one request is the newest event, which is kept.

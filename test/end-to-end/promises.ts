@@ -29,7 +29,7 @@ export const PROMISES = {
   ],
   "messages arrive unchanged": [
     readme("**Messages arrive unchanged**: unknown fields, key order and large numbers included."),
-    security("Decisions use the same places of a message that are edited."),
+    security("Rules look at the same bytes that the sidecar edits."),
   ],
   "sessions take turns": [
     readme("Sessions take turns, so a busy client does not block the others."),
@@ -56,7 +56,7 @@ export const PROMISES = {
   "keys of sessions are rotated": [
     operations("replicas", "While the restarts go on, some replicas sign with the old key and some with the new one. All accept both."),
   ],
-  "sessions that clients sign count as new": [security("These count for SESSIONS_PER_MINUTE.")],
+  "sessions that clients sign count as new": [security("Such ids count for SESSIONS_PER_MINUTE.")],
   "a stream that breaks is resumed": [
     operations("timeouts-and-overload", "Events that it missed on a stream are kept for replay"),
     security("The same holds for streams and their replay."),
@@ -110,7 +110,7 @@ export const PROMISES = {
     operations("logs", "A banner follows: address, command, the tools that clients may see, and a command to try them."),
   ],
   "a server that fails on a terminal ends the sidecar": [
-    readme("On a terminal, a server that fails before it was ready ends the sidecar too, with the reason."),
+    readme("On a terminal, a server that fails before it was ready ends the sidecar, with the reason."),
     operations("exit-codes", "the exit of a server that was never ready ends the sidecar with the server's code"),
   ],
   "no shell interprets the command": [readme("Everything after `--` is the command line of the server. No shell interprets it.")],
@@ -152,7 +152,7 @@ export const PROMISES = {
     operations("stateless", "The name that it gives in `clientInfo` does not count."),
   ],
   "a process that may ask serves one client": [
-    security("A process that may ask serves one client for its life."),
+    security("A server process that may ask questions serves one client for its whole life."),
     security("If sessions share a server, its requests are rejected."),
   ],
   "log messages of two tokens are not mixed": [
@@ -162,7 +162,7 @@ export const PROMISES = {
     security("is valid once, for one token, method, name and arguments."),
     operations("stateless", "A state is valid once, for the same client, method, name and arguments."),
   ],
-  "calls that wait for answers have limits": [security("Such calls have limits. None ends to make room for another one.")],
+  "calls that wait for answers have limits": [security("Such calls have limits. No such call is ended to make room for another.")],
   "the state of a server is sealed for one token": [
     security("a `requestState` of another token or tool, or a forged one, does not reach the server."),
     operations("stateless", "With AUTH_TOKEN_FILE, the sidecar seals the state, because the server sees one client only."),
@@ -235,7 +235,9 @@ export const PROMISES = {
   "ambiguous messages are rejected": [
     security("A message that two parsers could read differently is rejected, such as one with duplicate members."),
   ],
-  "forbidden messages do not reach the server": [security("Nor does one reach the server that MCP's schemas forbid for every method.")],
+  "forbidden messages do not reach the server": [
+    security("Messages that MCP's schemas forbid for every method do not reach the server either."),
+  ],
   "a connection has at most 16 requests": [
     security("A connection may have 16 unanswered requests."),
     operations(
@@ -329,7 +331,7 @@ export const PROMISES = {
     security("A page of another origin is rejected before its request is read. Only pages of this machine or of ALLOWED_ORIGINS may call."),
   ],
   "DNS rebinding is rejected": [
-    security("pages whose own name resolves to this machine are rejected (DNS rebinding). They read only the state."),
+    security("pages whose own name resolves to this machine are rejected (DNS rebinding). Such pages can read only the state."),
   ],
   "HTTP+SSE is off by default": [readme("The HTTP+SSE transport of 2024-11-05 is off by default (`--legacy-sse=on`).")],
   "HTTP+SSE has the same guards": [security("HTTP+SSE has the same guards.")],

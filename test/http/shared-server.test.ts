@@ -1,12 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { crash, waitForHanging } from "../support/fixture-server.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
+import type { EventStream } from "../support/event-stream.ts";
+import { crash, waitForHanging } from "../support/fixture-server.ts";
+import { answerOf } from "../support/held-call.ts";
+import { HttpBench } from "../support/http-bench.ts";
 import type { HttpReply } from "../support/http-client.ts";
+import { messageTexts } from "../support/json-rpc.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { initializeRequest, McpClient } from "../support/mcp-client.ts";
-import { waitForGeneration } from "../support/status.ts";
-import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
+import { waitForGeneration } from "../support/status.ts";
 
 function initialize(sidecar: RunningSidecar): Promise<HttpReply> {
   return new McpClient(sidecar.url).post(initializeRequest());
@@ -113,4 +116,78 @@ describe("a shared server with tasks", () => {
     }
     expect(await client.received("tasks/list")).toEqual([]);
   });
+});
+
+const SUBSCRIBE = "resources/subscribe";
+const UNSUBSCRIBE = "resources/unsubscribe";
+
+/** Shows the source of a response: the sidecar responds with `{}`, the fixture with the request. */
+async function request(client: LaneClient, method: string, uri: string): Promise<"carried" | "answered"> {
+  const { result } = await client.request(method, { uri });
+  expect([{}, { method, params: { uri } }]).toContainEqual(result);
+  return result?.["method"] === method ? "carried" : "answered";
+}
+
+async function endAndRead(client: LaneClient, stream: EventStream): Promise<unknown[]> {
+  await client.end();
+  return (await stream.rest()).map(({ params }) => params?.["uri"]);
+}
+
+it("an update is delivered unchanged, and kept once for the GET stream", async () => {
+  const client = await LaneClient.connectShared(sidecar);
+  await request(client, SUBSCRIBE, "x://1");
+  const line = String.raw`{ "params":{"uri":"x:\/\/1","title":"caf\u00e9","x":1.0},"method":"notifications/resources/updated","jsonrpc":"2.0"}`;
+  for (let count = 0; count < 3; count++) await client.write(line);
+  await client.toolText("echo", { text: "all are read" });
+  using stream = await client.openStream();
+  expect(await stream.nextText()).toBe(line);
+  expect(await endAndRead(client, stream)).toEqual([]);
+});
+
+it.each([{ uri: 1 }, {}, undefined])("the server judges a subscription with the params %j", async (params) => {
+  const client = await LaneClient.connectShared(sidecar);
+  for (const method of [SUBSCRIBE, UNSUBSCRIBE]) {
+    const reply = await client.post({ jsonrpc: "2.0", id: 2, method, params });
+    expect(JSON.parse(reply.body)).toEqual({ jsonrpc: "2.0", id: 2, result: { method, ...(params === undefined ? {} : { params }) } });
+  }
+});
+
+it("a session may have at most 1024 subscriptions", async () => {
+  const [client, other] = [await LaneClient.connectShared(sidecar), await LaneClient.connectShared(sidecar)];
+  for (let first = 0; first < 1024; first += 64)
+    await Promise.all(Array.from({ length: 64 }, (_, index) => request(client, SUBSCRIBE, `x://${first + index}`)));
+  expect((await client.request(SUBSCRIBE, { uri: "x://1024" })).error).toEqual({
+    code: -32000,
+    message: "This client has 1024 subscriptions, its limit; end some first",
+  });
+  expect(await request(other, SUBSCRIBE, "x://1024")).toBe("carried");
+  expect(await request(client, UNSUBSCRIBE, "x://0")).toBe("carried");
+  expect(await request(client, SUBSCRIBE, "x://1024")).toBe("answered");
+});
+
+function progressLine(token: string, rest = `"progress":1`): string {
+  return `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":${token},${rest}}}`;
+}
+
+const client = await sidecar.client();
+
+it.each([`"a token"`, `"7"`, `7`, `0`, `-1`, `1.50e1`, `9007199254740993`, `""`, String.raw`"\u00e9\/\ud83d\ude00"`, `"r1-1"`])(
+  "progress carries the token %s as its client spelled it",
+  async (token) => {
+    const body = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"_meta":{"progressToken":${token}},"name":"progress","arguments":{"steps":2}}}`;
+    const messages = messageTexts(await client.post(body));
+    expect(messages.slice(0, 2)).toEqual([progressLine(token), progressLine(token, `"progress":2`)]);
+    expect(JSON.parse(messages[2] ?? "")).toEqual(answerOf());
+  },
+);
+
+it("progress reaches the client otherwise unchanged", async () => {
+  const line = `{ "params" : {"total":1.0,"progressToken": $ID ,"progress":9007199254740993,"message":"caf\\u00e9 $","x":{"progressToken":1}},"method":"notifications/progress","jsonrpc":"2.0"}`;
+  const params = {
+    name: "raw_line",
+    arguments: { line: `${line}\n{"jsonrpc":"2.0","id":$ID,"result":{}}` },
+    _meta: { progressToken: "t" },
+  };
+  const messages = messageTexts(await client.post({ jsonrpc: "2.0", id: 7, method: "tools/call", params }));
+  expect(messages).toEqual([line.replace("$ID", `"t"`), `{"jsonrpc":"2.0","id":7,"result":{}}`]);
 });

@@ -2,11 +2,13 @@ import type { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { McpError } from "@modelcontextprotocol/sdk/types.js";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { CONFORMANCE_SERVER } from "../support/conformance.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { TempDir } from "../support/temp-dir.ts";
 import { EVERYTHING, filesystem, MEMORY } from "../support/real-servers.ts";
 import { DirectClient, SdkClient } from "../support/sdk-client.ts";
+import { InteropClient } from "../support/sdk-clients.ts";
 import { EXAMPLE, Sidecar } from "../support/sidecar.ts";
+import { TempDir } from "../support/temp-dir.ts";
 
 interface RealServer {
   readonly name: string;
@@ -104,5 +106,19 @@ describe("the everything server behind the sidecar and without it", async () => 
 
   it.each(CALLS)("the response is the same as without the sidecar: %s", async (_title, call) => {
     expect(await outcomeOf(call(client))).toStrictEqual(await outcomeOf(call(direct)));
+  });
+});
+
+const sidecar = disposeAfterAll(await Sidecar.start({ command: CONFORMANCE_SERVER }));
+
+describe.each(["2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"])("the v2 client that only supports %s", (revision) => {
+  it.each(["private", "shared"] as const)("a %s server works in that revision", async (lane) => {
+    await using client = await InteropClient.connect("v2", sidecar.url, { lane, revision });
+    const seen: number[] = [];
+    const onprogress = ({ progress }: { progress: number }): void => void seen.push(progress);
+    expect(client.protocolVersion).toBe(revision);
+    expect(await client.toolText("test_steps", { steps: 3, text: "old" }, { onprogress })).toBe("old");
+    expect(seen).toEqual([1, 2, 3]);
+    expect(client.errors).toEqual([]);
   });
 });

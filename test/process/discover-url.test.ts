@@ -104,11 +104,12 @@ describe("a failure of discover --url", () => {
     );
   });
 
-  it("SIGINT ends discover and its session", async () => {
+  it("SIGINT ends discover and its session, and nothing else that the server names", async () => {
     const hanging = Promise.withResolvers<void>();
     await using server = await OtherServer.start((asked, response) => {
       const { method, id } = asked.message;
-      if (method === "initialize") json(response, { jsonrpc: "2.0", id, result: INITIALIZE_RESULT }, { "Mcp-Session-Id": "S" });
+      if (asked.method === "DELETE") response.writeHead(307, { Location: "/index" }).end();
+      else if (method === "initialize") json(response, { jsonrpc: "2.0", id, result: INITIALIZE_RESULT }, { "Mcp-Session-Id": "S" });
       else if (!answerHandshake(asked, response)) hanging.resolve();
     });
     await using running = new RunningDiscover(["--url", server.url]);
@@ -116,6 +117,7 @@ describe("a failure of discover --url", () => {
     running.process.kill("SIGINT");
     expect(await running.exited).toEqual({ code: 130, signal: null });
     expect(running.stderr).toBe("discover failed: ended by SIGINT\n");
-    expect(server.asked.at(-1)).toMatchObject({ method: "DELETE", headers: { "mcp-session-id": "S" } });
+    const deleted = server.asked.filter(({ method }) => method === "DELETE");
+    expect(deleted).toMatchObject([{ headers: { "mcp-session-id": "S" } }]);
   });
 });

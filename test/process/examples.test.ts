@@ -60,9 +60,9 @@ describe.each([
     expect(await openSessions()).toBe(0);
   });
 
-  it("session.sh prints a JSON-RPC error to stderr, and exits with 1", async () => {
+  it.each(["session.sh", "stateless.sh"])("%s prints a JSON-RPC error to stderr, and exits with 1", async (script) => {
     await using strict = await Sidecar.start({ command: [process.execPath, EXAMPLE], flags: ["--allow-tools", "echo"], env });
-    const failing = run(`${EXAMPLES}session.sh`, [strict.url], env);
+    const failing = run(`${EXAMPLES}${script}`, [strict.url], env);
     await expect(failing).rejects.toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("-32602") as string });
   });
 

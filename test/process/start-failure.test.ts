@@ -97,6 +97,9 @@ describe("the start of a server that cannot run", () => {
     const ofOperators = await startAndFail("--addr", "127.0.0.1:0", "--admin-addr", taken, ...server);
     expect(ofOperators.lines.find((line) => line.msg === "the port is taken")?.["reason"]).toContain(`${advice} --admin-addr`);
     expect(existsSync(dir.file("started"))).toBe(false);
+    const misspelled = await startAndFail("--addr", taken, "healtcheck");
+    const meant = misspelled.lines.find((line) => line.msg === "the port is taken")?.["reason"];
+    expect(meant).toMatch(/; or did you mean claw-mcp-stdio healthcheck\?$/);
   });
 
   it("the sidecar exits with 1 if the address is not local, and starts no server", async () => {

@@ -6,7 +6,7 @@ import { type Environment, loadConfig, withoutPlainOptions } from "../../src/con
 import { OPTIONS } from "../../src/config/options.ts";
 import { readDescriptor } from "../../src/policy/descriptor.ts";
 import { Secrets } from "../../src/observe/redact.ts";
-import type { ProcessGroup, StartProcess } from "../../src/process/child.ts";
+import type { ProcessGroup, startProcess } from "../../src/process/child.ts";
 import { withinWaitTimeout } from "./changes.ts";
 import { startInProcess } from "./in-process-server.ts";
 import { RunningSidecar, type StartOptions } from "./running-sidecar.ts";
@@ -14,7 +14,7 @@ import { expectNoProcess, FIXTURE, NO_SLOW_STREAM } from "./sidecar.ts";
 
 interface BenchOptions extends StartOptions {
   /** Replaces the servers that run a fixture in this process. */
-  readonly startProcess?: StartProcess;
+  readonly startProcess?: typeof startProcess;
 }
 
 /**
@@ -28,7 +28,7 @@ export class HttpBench extends RunningSidecar {
   readonly #servers: ProcessGroup[] = [];
   #hasEnded = false;
 
-  private constructor(argv: readonly string[], environment: Environment, startProcess: StartProcess) {
+  private constructor(argv: readonly string[], environment: Environment, start: typeof startProcess) {
     super();
     const exit = Promise.withResolvers<number>();
     this.ended = exit.promise.finally(() => (this.#hasEnded = true));
@@ -46,7 +46,7 @@ export class HttpBench extends RunningSidecar {
       signals: this.#signals,
       exit: (code) => setImmediate(() => exit.resolve(code)),
       startProcess: (command) => {
-        const server = startProcess(command);
+        const server = start(command);
         this.#servers.push(server);
         return server;
       },

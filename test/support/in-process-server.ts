@@ -6,7 +6,7 @@ import * as readline from "node:readline";
 import { Readable, Writable } from "node:stream";
 import { pathToFileURL } from "node:url";
 import { buildSync } from "esbuild";
-import { type ChildCommand, type ProcessExit, type ProcessGroup, type StartProcess, startProcess } from "../../src/process/child.ts";
+import { type ChildCommand, type ProcessExit, type ProcessGroup, startProcess } from "../../src/process/child.ts";
 
 /** Above every process id of Linux, so that no real process has one of them. */
 export const FIRST_PID = 5_000_000;
@@ -39,7 +39,7 @@ export function signalServer(pid: number, signal: Signal): void {
  * Runs a fixture in this process: its pipes are streams, its process id is invented, and its code gets a `process`, timers and files of its
  * own. Any other command becomes a real process, as does a script with packages, which would use the real `process`.
  */
-export const startInProcess: StartProcess = (command) => startObserved(command, () => undefined);
+export const startInProcess: typeof startProcess = (command) => startObserved(command, () => undefined);
 
 /** Starts a server in the same way. `onBytes` gets what it reads and prints. */
 export function startObserved(command: ChildCommand, onBytes: OnBytes): ProcessGroup {

@@ -1,11 +1,17 @@
 import { stripVTControlCharacters } from "node:util";
 import { describe, expect, it } from "vitest";
-import { missingNodeFlags } from "../../../src/main.ts";
+import { effectiveConfigJson, effectiveConfigText } from "../../../src/cli/check-config.ts";
+import { helpText } from "../../../src/cli/help.ts";
 import { packageOf, StartDisplay } from "../../../src/cli/start-display.ts";
 import { neverReady } from "../../../src/cli/start-failure.ts";
-import type { UpstreamExit } from "../../../src/process/port.ts";
+import { readCommandLine } from "../../../src/config/command-line.ts";
+import { type Environment, loadConfig } from "../../../src/config/load.ts";
+import { flagUsage, type Option } from "../../../src/config/option.ts";
+import { ALL_OPTIONS, COMMON_OPTIONS, OPTION_GROUPS } from "../../../src/config/options.ts";
+import { missingNodeFlags } from "../../../src/main.ts";
 import { Secrets } from "../../../src/observe/redact.ts";
-import { RecordedLog, configWith } from "../../support/context.ts";
+import type { UpstreamExit } from "../../../src/process/port.ts";
+import { configWith, RecordedLog } from "../../support/context.ts";
 
 async function linesOf({
   resultText = '{"serverInfo":{"name":"notes","version":"4.5.6"}}',
@@ -15,11 +21,11 @@ async function linesOf({
 }): Promise<string[]> {
   const config = configWith({ command: "node", args: ["server.js"] });
   const log = new RecordedLog();
-  const shown: string[] = [];
-  const logger = Object.assign(log, { show: (text: string) => shown.push(text), close: () => Promise.resolve(true) });
+  const texts: string[] = [];
+  const logger = Object.assign(log, { show: (text: string) => texts.push(text), close: () => Promise.resolve(true) });
   const display = new StartDisplay({ config, environment: {}, secrets: new Secrets({}), version: "1.2.3" }, { columns }, logger);
   await display.showReady({ address, pageAddress: undefined, toolNames: () => Promise.resolve(toolNames) }, { resultText });
-  return stripVTControlCharacters(shown.join("")).trim().split("\n");
+  return stripVTControlCharacters(texts.join("")).trim().split("\n");
 }
 
 describe("the banner", () => {
@@ -120,4 +126,104 @@ it.each<[Partial<UpstreamExit> & Pick<UpstreamExit, "kind" | "reason">, number, 
 ])("a server that was never ready and exits with %j gives the exit code %i", (exit, exitCode, problem) => {
   const unknown = { exitCode: undefined, signal: undefined, likelyCause: undefined, stderrTail: [] };
   expect(neverReady({ ...unknown, ...exit })).toMatchObject({ exitCode, problem });
+});
+
+it("the help shows flag, variable, default and purpose of every option in its group", () => {
+  const options = Object.entries(OPTION_GROUPS).flatMap(([group, all]) =>
+    Object.values<Option<unknown>>(all).map((option) => ({ group, option })),
+  );
+  for (const { group, option } of options) {
+    const { flag, variable, defaultText, description } = option;
+    const [, section = ""] = helpText(undefined, true).split(`\n${group}:\n`);
+    const notes = [...(flag === undefined ? [] : [variable]), ...(defaultText === undefined ? [] : [`default ${defaultText}`])];
+    const entry = `  ${flagUsage(option) ?? variable}\n      ${description}${notes.length === 0 ? "" : ` [${notes.join(", ")}]`}\n`;
+    const [ownSection = ""] = section.split("\n\n");
+    expect(`${ownSection.replaceAll(/(?<=\n {6}\S.*)\n {6}/g, " ")}\n`).toContain(entry);
+  }
+});
+
+it.each([undefined, 200, 80, 60])("no line of the help is longer than a terminal of %s columns", (columns) => {
+  const lines = [true, false].flatMap((isFull) => helpText(columns, isFull).split("\n"));
+  expect(lines.filter((line) => line.length > Math.min(columns ?? 100, 100) && /\S\s+\S/.test(line))).toEqual([]);
+});
+
+it("the short help has the most used options, and leads to all others", () => {
+  const short = helpText(undefined, false);
+  for (const { variable } of COMMON_OPTIONS) expect(short).toContain(variable);
+  expect(short).not.toContain("CLAW_MCP_STDIO_REPLAY_MAX_BYTES");
+  expect(short).toContain("claw-mcp-stdio --help all");
+});
+
+it("a flag is shown in a form that the command line reads back", () => {
+  for (const option of ALL_OPTIONS.filter(({ flag }) => flag !== undefined)) {
+    const words = (flagUsage(option) ?? "").replace(/\[(.*)\]$/, "$1").split(" ");
+    expect([option.variable, readCommandLine([...words, "server"]).rest]).toEqual([option.variable, ["server"]]);
+  }
+});
+
+const SECRETS = new Secrets({ MY_API_KEY: "from-the-environment" });
+
+function shown(argv: readonly string[], environment: Environment = {}): { readonly json: string; readonly text: string } {
+  const { config, given, problems } = loadConfig(readCommandLine(argv), environment);
+  if (config === undefined) throw new Error(problems.join("\n"));
+  return { json: effectiveConfigJson(config, SECRETS), text: effectiveConfigText(config, given, SECRETS) };
+}
+
+/** Returns the lines of --check-config, by the name of the option without the prefix. */
+function table(argv: readonly string[], environment: Environment = {}): Record<string, string> {
+  const lines = shown(argv, environment).text.matchAll(/^ {2}CLAW_MCP_STDIO_(\w+) = (.*)$/gm);
+  return Object.fromEntries(Array.from(lines, ([, name = "", rest = ""]) => [name, rest]));
+}
+
+it("the whole configuration is printed as JSON", () => {
+  const argv = ["--addr", "127.0.0.1:9000", "--log-level", "warn", "--", "npx", "-y", "some-mcp"];
+  const { config } = loadConfig(readCommandLine(argv), {});
+  // Members that are undefined are not printed, and neither are the lists of tokens and keys.
+  expect(JSON.parse(shown(argv).json)).toEqual(JSON.parse(JSON.stringify({ ...config, authTokens: undefined, sessionKeys: undefined })));
+});
+
+it("each option has a line for people, with its value and its source", () => {
+  const argv = ["--port", "9000", "--modern=off", "--read-only", "--", "npx", "-y", "some mcp"];
+  const lines = table(argv, { CLAW_MCP_STDIO_PATH: "/custom", CLAW_MCP_STDIO_ALLOW_TOOLS: "a,b*" });
+  expect(Object.keys(lines)).toHaveLength(ALL_OPTIONS.length);
+  expect(lines).toMatchObject({
+    COMMAND: "npx  (command line)",
+    ARGS: '["-y","some mcp"]  (command line)',
+    PORT: "9000  (--port)",
+    ADDR: "127.0.0.1:9000  (from --port)",
+    READ_ONLY: "on  (--read-only)",
+    ALLOW_TOOLS: "a,b*  (CLAW_MCP_STDIO_ALLOW_TOOLS)",
+    REQUEST_TIMEOUT_MS: "60000  (default)",
+    DESCRIPTOR: "not set  (default)",
+  });
+  expect(table(["--memory-budget-bytes", "4194304", "--max-line-bytes", "4000000", "--", "server"])).toMatchObject({
+    MAX_LINE_BYTES: "1048576  (--max-line-bytes, lowered by MEMORY_BUDGET_BYTES)",
+    REPLAY_MAX_BYTES: "1048576  (default, lowered by MEMORY_BUDGET_BYTES)",
+  });
+});
+
+it.each([
+  [["--addr", "[::1]:9000"], {}, { ADDR: "[::1]:9000  (--addr)", HOST: "::1  (from --addr)", PORT: "9000  (from --addr)" }],
+  [["--port", "9000"], { CLAW_MCP_STDIO_ADDR: ":8000" }, { ADDR: ":9000  (CLAW_MCP_STDIO_ADDR)", PORT: "9000  (--port)" }],
+  [[], { CLAW_MCP_STDIO_PORT: "9000" }, { ADDR: "127.0.0.1:9000  (from CLAW_MCP_STDIO_PORT)", PORT: "9000  (CLAW_MCP_STDIO_PORT)" }],
+  [["--host", "*"], { CLAW_MCP_STDIO_PORT: "9" }, { ADDR: ":9  (from --host and CLAW_MCP_STDIO_PORT)", HOST: "*  (--host)" }],
+  [[], {}, { ADDR: "127.0.0.1:8080  (default)", HOST: "127.0.0.1  (default)", PORT: "8080  (default)" }],
+])("the address and the port of %j and %j name their source", (argv, environment, expected) => {
+  expect(table([...argv, "--", "server"], environment)).toMatchObject(expected);
+});
+
+it.each([
+  [["--api-key", "s3cret", "--verbose"], '["--api-key","***","--verbose"]'],
+  [["--api-key=s3cret", "dir"], '["--api-key=***","dir"]'],
+  [["--password=three secret words"], '["--password=***"]'],
+  [["-e", "GITHUB_TOKEN=s3cret", "image"], '["-e","GITHUB_TOKEN=***","image"]'],
+  [["--header", "X-API-Key: s3cret"], '["--header","X-API-Key: ***"]'],
+  [["https://example.com/mcp?apiKey=s3cret"], '["https://example.com/mcp?apiKey=***"]'],
+  [["postgresql://user:s3cret@db:5432/app"], '["postgresql://user:***@db:5432/app"]'],
+  [["from-the-environment"], '["***"]'],
+  [["--password", "--user", "me", "--path=/data", "a=b"], '["--password","--user","me","--path=/data","a=b"]'],
+])("secrets among the arguments %j are masked", (given, expected) => {
+  const argv = ["--", "server", ...given];
+  expect(table(argv)["ARGS"]).toBe(`${expected}  (command line)`);
+  expect(JSON.stringify((JSON.parse(shown(argv).json) as { args: unknown }).args)).toBe(expected);
 });

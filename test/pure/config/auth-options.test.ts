@@ -1,6 +1,7 @@
+import { appendFileSync, writeFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
-import { rereadSecretFile } from "../../../src/config/secret-file.ts";
+import { readSecretFile, rereadSecretFile } from "../../../src/config/secret-file.ts";
 import { readCommandLine } from "../../../src/config/command-line.ts";
 import { type Environment, loadConfig, type LoadResult } from "../../../src/config/load.ts";
 import { TempDir } from "../../support/temp-dir.ts";
@@ -49,6 +50,16 @@ describe("AUTH_TOKEN_FILE", () => {
     expect(config).toBeUndefined();
     expect(problems).toEqual([expect.stringContaining(problem)]);
     expect(problems.join("\n")).not.toContain(TOKEN);
+  });
+
+  it("a file that is being written at the start is read until two reads are equal, or rejected", async () => {
+    await using directory = await TempDir.create();
+    const path = directory.file("tokens");
+    writeFileSync(path, TOKEN);
+    let left = 3;
+    const append = (): void => (left-- > 0 ? appendFileSync(path, "x") : undefined);
+    expect(readSecretFile(path, "token", append)).toEqual({ texts: [`${TOKEN}xxx`] });
+    expect(readSecretFile(path, "token", () => appendFileSync(path, "x"))).toEqual({ problem: "it keeps changing" });
   });
 
   it("the file and AUTH_TOKEN exclude each other, wherever each is given", async () => {

@@ -1,5 +1,5 @@
 import { Readable, Writable } from "node:stream";
-import type { ProcessExit, ProcessGroup, StartProcess } from "../../../src/process/child.ts";
+import type { ProcessExit, ProcessGroup, startProcess } from "../../../src/process/child.ts";
 import { FIRST_PID } from "../in-process-server.ts";
 import type { JsonRpcMessage } from "../json-rpc.ts";
 import { META, MODERN_VERSION } from "../modern-client.ts";
@@ -60,7 +60,7 @@ export class ScriptedServers {
     this.changes = changes;
   }
 
-  readonly start: StartProcess = () => {
+  readonly start: typeof startProcess = () => {
     const server = new ScriptedServer(this, this.processes.length + 1);
     this.processes.push(server);
     return server;

@@ -1,5 +1,6 @@
-import { spawn } from "node:child_process";
-import { writeFile } from "node:fs/promises";
+import { execFile, spawn } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { promisify } from "node:util";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js";
 import { Ingress } from "kubernetes-models/networking.k8s.io/v1";
@@ -10,13 +11,13 @@ import { EventStream } from "../../support/event-stream.ts";
 import { say } from "../../support/held-call.ts";
 import { send } from "../../support/http-client.ts";
 import { readDocument } from "../../support/markdown.ts";
+import { McpClient } from "../../support/mcp-client.ts";
 import { freePort } from "../../support/open-sockets.ts";
 import { SdkClient } from "../../support/sdk-client.ts";
 import { MAIN, Sidecar } from "../../support/sidecar.ts";
 import { TempDir } from "../../support/temp-dir.ts";
 import { Nginx } from "./nginx.ts";
 
-const TOKEN = "one-token-of-this-test";
 const TOOLS_CHANGED = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}';
 const PAGE = readDocument("docs/operations/reverse-proxy.md").text;
 
@@ -52,8 +53,9 @@ function rendered(manifest: string, address: string): string {
 
 describe("the commands and the configuration of nginx in reverse-proxy.md", async () => {
   const folder = disposeAfterAll(await TempDir.create());
-  await writeFile(folder.file("tokens"), `${TOKEN}\n`);
-  const [settings = "", ...commands] = codeBlock("sidecars").trim().split("\n");
+  const [makeToken = "", settings = "", ...commands] = codeBlock("sidecars").trim().split("\n");
+  await promisify(execFile)("bash", ["-c", makeToken], { cwd: folder.path });
+  const token = (await readFile(folder.file("tokens"), "utf8")).trim();
   let configuration = codeBlock("nginx");
   for (const command of commands) {
     const port = /--port (\d+)/.exec(command)?.[1] ?? "";
@@ -65,7 +67,7 @@ describe("the commands and the configuration of nginx in reverse-proxy.md", asyn
     await sidecar.waitForLog("mcp server ready");
   }
   const nginx = disposeAfterAll(await Nginx.start(configuration));
-  const headers = { Authorization: `Bearer ${TOKEN}` };
+  const headers = { Authorization: `Bearer ${token}` };
 
   it("each prefix leads to its server", async () => {
     const names = async (prefix: string): Promise<string[]> => {
@@ -74,6 +76,12 @@ describe("the commands and the configuration of nginx in reverse-proxy.md", asyn
     };
     expect(await names("everything")).toContain("get-sum");
     expect(await names("memory")).toContain("create_entities");
+  });
+
+  it("a server does not accept the session of the other one", async () => {
+    const { sessionId } = await new McpClient(`${nginx.origin}/everything/mcp`, { token }).open();
+    const elsewhere = new McpClient(`${nginx.origin}/memory/mcp`, { token, sessionId });
+    expect(await elsewhere.post({ jsonrpc: "2.0", id: 1, method: "tools/list" })).toMatchObject({ status: 404 });
   });
 
   it("a client without a token, and one that names another host, are rejected", async () => {
