@@ -15,20 +15,13 @@ export function memoryBytes(pid: number, field: "VmRSS" | "VmHWM"): number {
   return 1024 * Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(readProc(`${pid}/status`) ?? "")?.[1]);
 }
 
+/** Returns the CPU time of a process and all below it. */
 export function treeCpuMs(rootPid: number): number {
-  return sumOfTree(rootPid, (_pid, fields) => cpuMs(fields));
-}
-
-export function treeMemoryBytes(rootPid: number): number {
-  return sumOfTree(rootPid, (pid) => memoryBytes(pid, "VmRSS"));
-}
-
-function sumOfTree(rootPid: number, valueOf: (pid: number, fields: readonly string[]) => number): number {
   const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
   const processes = pids.map((pid) => ({ pid: Number(pid), fields: fieldsOf(Number(pid)) ?? [] }));
   const sumOf = (pid: number): number =>
     processes.reduce((sum, each) => {
-      if (each.pid === pid) return sum + valueOf(pid, each.fields);
+      if (each.pid === pid) return sum + cpuMs(each.fields);
       return Number(each.fields[PARENT]) === pid ? sum + sumOf(each.pid) : sum;
     }, 0);
   return sumOf(rootPid);

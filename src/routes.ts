@@ -106,6 +106,6 @@ export const PAGE_PATHS: readonly string[] = [ROUTES.page.path, ROUTES.pageEvent
 /** Besides OPTIONS. */
 export const ALL_METHODS: readonly string[] = [...new Set(Object.values<RouteEntry>(ROUTES).flatMap(({ methods }) => methods))];
 
-export function allowHeader({ methods }: Pick<RouteEntry, "methods">): string {
+export function allowHeader(methods: readonly string[]): string {
   return [...methods, "OPTIONS"].join(", ");
 }

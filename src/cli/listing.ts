@@ -272,9 +272,10 @@ async function* readTexts(response: Response): AsyncGenerator<string> {
   for await (const piece of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
     bytes += Buffer.byteLength(piece);
     if (bytes > MAX_PAGE_BYTES) throw new Error(`the response is longer than ${MAX_PAGE_BYTES} bytes`);
-    if (isStream(response)) parser.feed(piece);
-    else texts.push(piece);
-    if (isStream(response)) yield* texts.splice(0);
+    if (isStream(response)) {
+      parser.feed(piece);
+      yield* texts.splice(0);
+    } else texts.push(piece);
   }
   yield texts.join("");
 }

@@ -30,15 +30,10 @@ export interface LoadResult {
   readonly unknownVariables: readonly string[];
   /** The server gets them. Each has advice. */
   readonly flagsAfterCommand: readonly string[];
-  readonly given: ReadonlyMap<OptionKey, GivenOption>;
+  readonly given: ReadSettings["given"];
 }
 
 export const COMMAND_LINE = "command line";
-
-interface GivenOption {
-  readonly source: string;
-  readonly text: string;
-}
 
 /** Flags take precedence. Reports all problems at once. */
 export function loadConfig(commandLine: CommandLine, environment: Environment, needsCommand = true): LoadResult {
@@ -108,7 +103,7 @@ export function readSettings<Table extends Readonly<Record<string, Option<unknow
 ) {
   const problems: string[] = [];
   const settings: Partial<Record<keyof Table, unknown>> = {};
-  const given = new Map<keyof Table, GivenOption>();
+  const given = new Map<keyof Table, { readonly source: string; readonly text: string }>();
   const invalid = new Set<keyof Table>();
   for (const [key, { flag, variable, kind, defaultValue }] of Object.entries(table)) {
     settings[key as keyof Table] = defaultValue;

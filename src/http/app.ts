@@ -73,11 +73,11 @@ export function createApp(
 
   return (request: RoutedRequest, response) => {
     const problem = framingProblem(request);
-    if (problem !== undefined) return reject(request, response, new SidecarError("INVALID_REQUEST", problem), { Connection: "close" });
+    if (problem !== undefined) return reject(response, new SidecarError("INVALID_REQUEST", problem), { Connection: "close" });
     const { url: target = "", method } = request;
     if (target === comparedPath && endpoint !== undefined) return endpoint(request, response);
     const url = pathAndQuery(target);
-    if (url === undefined && method === "OPTIONS") return sendMethods(request, response, allowHeader({ methods: ALL_METHODS }));
+    if (url === undefined && method === "OPTIONS") return sendMethods(response, allowHeader(ALL_METHODS));
     if (url === undefined) return answerUnknown(response, "that URL");
     if (url !== target) [request.url, request.originalUrl] = [url, target];
     if (endpoint !== undefined && isPath(url, comparedPath)) return endpoint(request, response);
@@ -86,7 +86,7 @@ export function createApp(
   };
 }
 
-/** Returns the rule of RFC 9112 that the headers of a request violate. A proxy in front may have read such a request in another way. */
+/** RFC 9112. A proxy in front may have read such a request in another way. */
 function framingProblem({ rawHeaders, httpVersion }: IncomingMessage): string | undefined {
   let hosts = 0;
   for (let index = 0; index < rawHeaders.length; index += 2) {

@@ -180,7 +180,7 @@ export class Post {
       this.#release();
       // Other errors are those of HTTP requests, which the counters of their statuses show.
       if (error.code === "OUT_OF_MEMORY") this.#context.counters.byKey.refusals.count(error.code);
-      reject(this.request, this.response, error);
+      reject(this.response, error);
     } catch (defect) {
       this.#fail(defect);
     }

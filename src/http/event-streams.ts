@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ServerResponse } from "node:http";
 import type { Context } from "../context.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { toOneLine } from "../mcp/rewrite.ts";
@@ -142,13 +142,6 @@ export class SseConnections {
   }
 }
 
-export interface OpenStream {
-  readonly stream: EventStream;
-  readonly connection: EventSink;
-  /** True if the client has an event id for resumption. */
-  readonly isPrimed: boolean;
-}
-
 /**
  * Answers a POST with a stream. In a session, an event id comes first: sending the request again may not be safe. A GET can be sent again, and some
  * clients reject its event without data. Without a session, clients cannot reconnect (MCP 2026-07-28, basic/transports).
@@ -159,12 +152,13 @@ export function openRequestStream(
   memory: MemoryAccount,
   session: Session | undefined,
   requestIdText: string | undefined,
-): OpenStream {
+) {
   const stream = (session?.streams ?? new SessionStreams(memory)).openForRequest(requestIdText);
   const connection = connections.open(response, memory, session && { "Mcp-Session-Id": session.id });
   stream.attach(connection);
   const eventId = session && hasPrimedStreams(session.protocolVersion) ? stream.eventId(0) : undefined;
   if (eventId !== undefined) connection.prime(eventId);
+  // True if the client can resume.
   return { stream, connection, isPrimed: eventId !== undefined };
 }
 
@@ -172,9 +166,10 @@ export function openRequestStream(
  * Opens a GET stream (MCP 2025-11-25, basic/transports), or continues that of `Last-Event-ID`. If all is delivered, 204 makes clients stop.
  * Instead of a GET stream of another replica, a new one is opened. A request that another replica has got is answered with an error.
  */
-export function openGetStream(connections: SseConnections, request: IncomingMessage, response: ServerResponse, session: Session): void {
-  if (!permitsEventStream(request)) return sendError(response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow text/event-stream."));
-  const lastEventId = request.headers["last-event-id"];
+export function openGetStream(connections: SseConnections, response: ServerResponse, session: Session): void {
+  if (!permitsEventStream(response.req))
+    return sendError(response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow text/event-stream."));
+  const lastEventId = response.req.headers["last-event-id"];
   // Clients send an empty `Last-Event-ID` before their first event.
   if (lastEventId === undefined || lastEventId === "") return attach(session.streams.openStandalone(), 0);
   const event = parseEventId(String(lastEventId));

@@ -10,8 +10,8 @@ import type { AuthTokens } from "./auth-tokens.ts";
 import { discardBody, reject, type Route, type RoutedRequest } from "./response.ts";
 
 /** A token that is not valid and one of another session get the same response, so that it does not reveal which tokens are valid. */
-export function rejectUnauthorized(request: IncomingMessage, response: ServerResponse): void {
-  const { authorization } = request.headers;
+export function rejectUnauthorized(response: ServerResponse): void {
+  const { authorization } = response.req.headers;
   const problem =
     authorization === undefined
       ? "is missing; send a bearer token"
@@ -19,7 +19,7 @@ export function rejectUnauthorized(request: IncomingMessage, response: ServerRes
         ? "has no bearer token that is valid for this request"
         : "does not begin with `Bearer `, followed by a token";
   const challenge = authorization === undefined ? 'Bearer realm="mcp"' : 'Bearer realm="mcp", error="invalid_token"';
-  reject(request, response, new SidecarError("UNAUTHORIZED", `The Authorization header ${problem}.`), { "WWW-Authenticate": challenge });
+  reject(response, new SidecarError("UNAUTHORIZED", `The Authorization header ${problem}.`), { "WWW-Authenticate": challenge });
 }
 
 const LOCAL_ORIGIN = /^https?:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/;
@@ -116,7 +116,7 @@ const CORS_OPTIONS = {
 /** Rejects pages of other sites, and those whose own host name resolves to this machine (DNS rebinding). Only browsers send `Origin`. */
 function createCrossOriginCheck(
   isOriginAllowed: (origin: string) => boolean,
-  isHostAllowed: ((authority: string) => boolean) | undefined,
+  isHostAllowed: ReturnType<typeof createHostCheck>,
   isOwnPage: (request: IncomingMessage) => boolean,
 ): (request: RoutedRequest) => SidecarError | undefined {
   // Clients usually send the same host with each request.
@@ -134,17 +134,14 @@ function createCrossOriginCheck(
     const authority = originalUrl.startsWith("/") ? undefined : targetAuthority(originalUrl);
     for (const named of [host, authority]) {
       if (named === undefined || named === lastAllowed) continue;
-      if (!isHostAllowed(named)) return hostNotAllowed(named);
+      if (!isHostAllowed(named)) {
+        const parsed = parseAuthority(named);
+        return notAllowed("HOST_NOT_ALLOWED", parsed && (parsed.port === undefined ? parsed.host : `${parsed.host}:${parsed.port}`));
+      }
       lastAllowed = named;
     }
     return undefined;
   };
-}
-
-function hostNotAllowed(authority: string): SidecarError {
-  const parsed = parseAuthority(authority);
-  const shown = parsed && (parsed.port === undefined ? parsed.host : `${parsed.host}:${parsed.port}`);
-  return notAllowed("HOST_NOT_ALLOWED", shown);
 }
 
 /** @param shown undefined for a malformed value. Nothing of it is quoted: the message is logged, and it may have a password. */
@@ -164,10 +161,10 @@ function allowedHeaders({ headers }: IncomingMessage): string[] {
 const SAME_ORIGIN_SITES: ReadonlySet<string> = new Set(["same-origin", "none"]);
 
 /**
- * Creates a function that returns true for a request of the sidecar's own page: its `Origin` equals its `Host`. DNS rebinding makes them equal
+ * True for a request of the sidecar's own page: its `Origin` equals its `Host`. DNS rebinding makes them equal
  * too. So, without a token, the host must be an address or a name that cannot be registered.
  */
-function createOwnPageTest(isSafeHost: ((authority: string) => boolean) | undefined): (request: IncomingMessage) => boolean {
+function createOwnPageTest(isSafeHost: ReturnType<typeof createHostCheck>): (request: IncomingMessage) => boolean {
   return ({ headers: { origin, host = "" } }) => {
     const named = parseAuthority(host);
     const page = parseAuthority(/^https?:\/\/(?<authority>.+)$/.exec(parseOrigin(origin ?? "") ?? "")?.groups?.["authority"] ?? "");
@@ -182,9 +179,9 @@ const PAGE_HEADER = "claw-mcp-stdio-page";
 export class Guards {
   readonly #tokens: AuthTokens | undefined;
   readonly #endpointPath: string | undefined;
-  readonly #checkCaller: (request: IncomingMessage) => SidecarError | undefined;
-  readonly #checkReader: (request: IncomingMessage) => SidecarError | undefined;
-  readonly #checkPage: (request: IncomingMessage) => SidecarError | undefined;
+  readonly #checkCaller: ReturnType<typeof createCrossOriginCheck>;
+  readonly #checkReader: ReturnType<typeof createCrossOriginCheck>;
+  readonly #checkPage: ReturnType<typeof createCrossOriginCheck>;
 
   /** @param endpointPath undefined for a listener without the endpoint. */
   constructor(
@@ -211,7 +208,7 @@ export class Guards {
 
   guard(name: RouteName, route: Route): RequestListener {
     const { needsToken, isForOperators, isSameOriginOnly, methods }: RouteEntry = ROUTES[name];
-    const allow = allowHeader({ methods });
+    const allow = allowHeader(methods);
     const tokens = needsToken ? this.#tokens : undefined;
     const checkAllowed = isForOperators ? this.#checkReader : this.#checkCaller;
     const checkOrigin = isSameOriginOnly ? this.#rejectOtherPages : checkAllowed;
@@ -226,11 +223,11 @@ export class Guards {
       // Pages of allowed origins may read all responses, errors included.
       if (request.headers.origin !== undefined && needsToken && !isSameOriginOnly && rejection?.code !== "ORIGIN_NOT_ALLOWED")
         setCorsHeaders(request, response, () => undefined);
-      if (rejection !== undefined) return reject(request, response, rejection);
+      if (rejection !== undefined) return reject(response, rejection);
       // A browser's preflight request has no token.
-      if (method === "OPTIONS") return sendMethods(request, response, allow);
+      if (method === "OPTIONS") return sendMethods(response, allow);
       const principal = tokens?.identify(request.headers.authorization);
-      if (tokens !== undefined && principal === undefined) return rejectUnauthorized(request, response);
+      if (tokens !== undefined && principal === undefined) return rejectUnauthorized(response);
       if (methods.includes(method)) {
         // Only a route for POST reads a body.
         if (!methods.includes("POST")) discardBody(request);
@@ -239,7 +236,7 @@ export class Guards {
       // Clients may have the URL without its path.
       const hint = name === "page" && this.#endpointPath !== undefined ? ` The MCP endpoint is ${this.#endpointPath}.` : "";
       const error = new SidecarError("METHOD_NOT_ALLOWED", `This path does not support ${method}; use ${methods.join(", ")}.${hint}`);
-      reject(request, response, error, { Allow: allow });
+      reject(response, error, { Allow: allow });
     };
   }
 
@@ -254,7 +251,7 @@ export class Guards {
   };
 }
 
-export function sendMethods(request: IncomingMessage, response: ServerResponse, allow: string): void {
+export function sendMethods(response: ServerResponse, allow: string): void {
   response.writeHead(204, { Allow: allow }).end();
-  discardBody(request);
+  discardBody(response.req);
 }

@@ -216,7 +216,7 @@ export class LegacySse implements MessageReceiver {
     const pair = this.#pairs.get(id ?? "");
     if (pair !== undefined && pair.owner === principal) return pair;
     const noId = `The URL has no sessionId; open ${ROUTES.legacySse.path} and post to the URL that it names.`;
-    if (pair !== undefined) rejectUnauthorized(request, response);
+    if (pair !== undefined) rejectUnauthorized(response);
     else sendError(response, id === null ? sessionRequired(noId) : streamNotFound(), idText);
     return undefined;
   }

@@ -117,7 +117,7 @@ class Connections {
     }
     connection.isStopped = true;
     stopParser(socket);
-    reject(request, response, refusal, { Connection: "close" });
+    reject(response, refusal, { Connection: "close" });
     return false;
   }
 

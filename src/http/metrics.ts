@@ -9,14 +9,13 @@ import { type Route, sendDefect } from "./response.ts";
 
 const ERROR_CODES = Object.keys(ERROR_CATALOG) as SidecarErrorCode[];
 
-/** A value of a metric, and those of its labels. */
 type Series = readonly [value: number, ...labels: (string | number)[]];
 
 /** A metric of `/metrics`. Its name and labels are a contract with dashboards and alerts (docs/METRICS.md). */
 export interface MetricDefinition {
   readonly type: "counter" | "gauge" | "histogram";
   readonly help: string;
-  /** Reads the present values. A number that does not exist at present is undefined. */
+  /** A number that does not exist at present is undefined. */
   readonly read: (status: Status, records: RequestRecords) => number | undefined | readonly Series[] | Histograms;
   readonly labels: readonly string[];
 }
@@ -193,7 +192,7 @@ export const METRICS: Readonly<Record<string, MetricDefinition>> = {
   claw_mcp_stdio_defects_total: counter("Bugs of the sidecar.", ({ counters }) => counters.defects),
 };
 
-/** Yields the present values of a metric in the form of prom-client. Prometheus takes an empty label for an absent one. */
+/** In the form of prom-client. Prometheus takes an empty label for an absent one. */
 function* valuesOf(name: string, { read, labels }: MetricDefinition, status: Status, records: RequestRecords): Generator<object> {
   const named = (texts: readonly (string | number)[]): Readonly<Record<string, string>> =>
     Object.fromEntries(labels.map((label, index) => [label, String(texts[index])] as const).filter(([, text]) => text !== ""));
@@ -221,8 +220,8 @@ function* valuesOf(name: string, { read, labels }: MetricDefinition, status: Sta
 const MISNAMED = ["nodejs_active_handles_total", "nodejs_active_requests_total", "nodejs_active_resources_total"];
 
 /**
- * Creates the writer of the text format of Prometheus, with metrics of the process: CPU, memory, garbage collection and the delay of the event
- * loop. prom-client renders; the sidecar keeps its own numbers, so that nothing of this is loaded before the first scrape.
+ * With metrics of the process: CPU, memory, garbage collection and the delay of the event loop. The sidecar keeps its own numbers, so that nothing of
+ * this is loaded before the first scrape.
  */
 export function createRegistry(
   { Registry, collectDefaultMetrics }: typeof Prometheus,
@@ -243,13 +242,13 @@ export function createRegistry(
 /** A text is sent again until this many times its rendering time has passed. So rendering takes a tenth of the time at most. */
 const REUSE_FACTOR = 10;
 
-/** Creates the route of `/metrics`, in the text format of Prometheus (docs/METRICS.md). */
+/** In the text format of Prometheus (docs/METRICS.md). */
 export function createMetricsRoute({ defects, nowMs, records }: Context, status: () => Status): Route {
   /** That of the present scrape. */
   let current = status();
   let registry: Prometheus.Registry | undefined;
   /** Responses share its bytes, so those that are not read take no more memory. */
-  let rendering: Promise<{ readonly bytes: Buffer; readonly contentType: string }> | undefined;
+  let rendering: ReturnType<typeof render> | undefined;
   let usableUntilMs = -Infinity;
 
   return (_request, response) => {
@@ -268,7 +267,7 @@ export function createMetricsRoute({ defects, nowMs, records }: Context, status:
       .catch((error: unknown) => defects.recover("metrics", error, () => sendDefect(response, false)));
   };
 
-  async function render(): Promise<{ readonly bytes: Buffer; readonly contentType: string }> {
+  async function render() {
     // The default export, because the bundle has no other.
     registry ??= createRegistry((await import("prom-client")).default, (name, metric) => valuesOf(name, metric, current, records));
     const startedAtMs = nowMs();

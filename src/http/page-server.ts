@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ServerResponse } from "node:http";
 import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
 import { maskArgs, maskCommand } from "../config/secret-file.ts";
@@ -61,13 +61,13 @@ function readFiles(): ReadonlyMap<string, { readonly compressed: Buffer; readonl
 
 function createFileRoutes(context: Context): Readonly<Record<"page" | "pageFile", Route>> {
   let files: ReturnType<typeof readFiles> | undefined;
-  const send = (request: IncomingMessage, response: ServerResponse, name: string, cacheControl: string): void => {
+  const send = (response: ServerResponse, name: string, cacheControl: string): void => {
     const file = (files ??= readFiles()).get(name);
     if (file === undefined) {
       const message = "The page has no such file. If the sidecar was updated, load the page again.";
-      return reject(request, response, new SidecarError("NOT_FOUND", message));
+      return reject(response, new SidecarError("NOT_FOUND", message));
     }
-    const isCompressed = acceptsGzip(request);
+    const isCompressed = acceptsGzip(response.req);
     const content = isCompressed ? file.compressed : file.plain;
     response.writeHead(200, {
       ...SECURITY_HEADERS,
@@ -82,15 +82,15 @@ function createFileRoutes(context: Context): Readonly<Record<"page" | "pageFile"
   return {
     page: (request, response) => {
       // A cached page could name scripts of an older build.
-      if (acceptsHtml(request)) return send(request, response, INDEX, "no-cache");
+      if (acceptsHtml(request)) return send(response, INDEX, "no-cache");
       // An MCP client may have the URL without its path.
       const endpoint = describeEndpoint(endpointPath(context));
-      reject(request, response, new SidecarError("NOT_FOUND", `There is only a page for browsers at /; ${endpoint}.`));
+      reject(response, new SidecarError("NOT_FOUND", `There is only a page for browsers at /; ${endpoint}.`));
     },
     pageFile: (request, response) => {
       const name = /^\/page\/(?<name>[\w.-]+)\/?(?:\?|$)/.exec(request.url ?? "")?.groups?.["name"] ?? "";
       // The names of all other files have a hash of their content.
-      send(request, response, name === INDEX ? "" : name, "public, max-age=31536000, immutable");
+      send(response, name === INDEX ? "" : name, "public, max-age=31536000, immutable");
     },
   };
 }
@@ -146,12 +146,12 @@ export class Page {
     this.#connections = new SseConnections(context);
     this.routes = {
       // Before the files, whose path would match too.
-      pageEvents: (request, response, principal) => this.#openStream(request, response, principal),
+      pageEvents: (_request, response, principal) => this.#openStream(response, principal),
       ...createFileRoutes(context),
     };
   }
 
-  #openStream(request: IncomingMessage, response: ServerResponse, principal: Principal | undefined): void {
+  #openStream(response: ServerResponse, principal: Principal | undefined): void {
     const { memory, nowMs } = this.#context;
     // A stream that opens now would delay the end of the sidecar.
     if (this.#isClosed) return sendError(response, shuttingDown());
@@ -161,7 +161,7 @@ export class Page {
       this.#open.delete(oldest);
       end(oldest, () => oldest.connection.send(undefined, "{}", "replaced"));
     }
-    const connection = this.#connections.open(response, memory.account(holderOf(request, principal)), HEADERS);
+    const connection = this.#connections.open(response, memory.account(holderOf(response.req, principal)), HEADERS);
     const stream = { response, connection, principal, nextSecond: 0, requestCount: 0, logLineCount: 0, generations: undefined };
     this.#open.add(stream);
     connection.onClosed = () => {

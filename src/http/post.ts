@@ -28,7 +28,7 @@ import { PostResponse } from "./reply.ts";
 import { errorBody, permitsEventStream, reject, type Route, sendAccepted, sendError, sendProblem, sendRejection } from "./response.ts";
 
 const { methods } = ROUTES.endpoint;
-const ALLOW_WITHOUT_SESSION = { Allow: allowHeader({ methods: methods.filter((method) => method !== "GET") }) };
+const ALLOW_WITHOUT_SESSION = { Allow: allowHeader(methods.filter((method) => method !== "GET")) };
 
 const METHOD = new Shape({ method: {} });
 
@@ -75,7 +75,7 @@ export class McpEndpoint implements MessageReceiver {
     // It is kept from eviction: while the request arrives, and until its response is read.
     if (session !== undefined) post.use(session);
     if (method === "POST" && post.accepted.json) return post.read(this, this.arriving);
-    if (method === "POST") return reject(request, response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow application/json."));
+    if (method === "POST") return reject(response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow application/json."));
     request.resume();
     if (method === "GET") this.#openStream(post);
     else this.#endSession(post);
@@ -121,7 +121,7 @@ export class McpEndpoint implements MessageReceiver {
       // The drain may have begun while the request waited.
       if (this.#context.draining.aborted) sendError(response, shuttingDown());
       else if (session instanceof SidecarError) sendError(response, session);
-      else openGetStream(this.connections, request, response, session);
+      else openGetStream(this.connections, response, session);
     };
     if (found instanceof Session && !found.isMoving) open(found);
     else this.#takeUp(post, [], found, open);
@@ -184,9 +184,9 @@ export class McpEndpoint implements MessageReceiver {
   }
 
   #initialize(post: Post, message: RequestMessage): void {
-    const { request, response, principal: owner, holder } = post;
+    const { response, principal: owner, holder } = post;
     // The token may have been removed while the body arrived.
-    if (owner?.isRevoked === true) return rejectUnauthorized(request, response);
+    if (owner?.isRevoked === true) return rejectUnauthorized(response);
     const idText = message.idText;
     // The id of a session that is not open here is ignored.
     const session = this.#sessions.get(post.sessionId, owner);
@@ -232,7 +232,7 @@ export class McpEndpoint implements MessageReceiver {
     if (messages.kind === "response") return refuse(invalidRequest("A server of this revision asks no requests"));
     // It has no effect. A cancellation in particular could name the request of another client.
     if (messages.kind === "notification") return sendAccepted(response);
-    if (principal?.isRevoked === true) return rejectUnauthorized(request, response);
+    if (principal?.isRevoked === true) return rejectUnauthorized(response);
     const idText = messages.idText;
     const envelope = checkModernRequest(messages, request.headers);
     if (envelope instanceof SidecarError) return refuse(envelope, idText);

@@ -8,7 +8,7 @@ import { responseOutOfMemory } from "../server/failures.ts";
 import { Reply, type ReplyTarget } from "../session/reply.ts";
 import type { Session } from "../session/session.ts";
 import type { Post } from "./body.ts";
-import { openRequestStream, type OpenStream, type SseConnections } from "./event-streams.ts";
+import { openRequestStream, type SseConnections } from "./event-streams.ts";
 import { errorBody, errorHeaders, errorStatus, modernStatus, sendAccepted, sendJson, sendJsonArray } from "./response.ts";
 
 /** A shorter response of a batch is always kept: the error in its place would need the same. In UTF-16 units. */
@@ -33,7 +33,7 @@ export class PostResponse implements ReplyTarget {
   /** Those that wait for the last one of a batch; undefined for one request. */
   #responses: string[] | undefined;
   #kept: Reservation | undefined;
-  #open: OpenStream | undefined;
+  #open: ReturnType<typeof openRequestStream> | undefined;
 
   constructor(connections: SseConnections, post: Post, era: ServerEra, acceptsStream: boolean, session?: Session) {
     [this.#connections, this.#post, this.#response, this.#era] = [connections, post, post.response, era];

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { ERROR_CATALOG, JsonRpcErrorCode } from "../mcp/errors.ts";
-import { type RejectedRequest, type RequestEnding, type RequestRecord, rounded } from "../observe/record.ts";
+import { isSuccess, type RejectedRequest, type RequestEnding, type RequestRecord, rounded } from "../observe/record.ts";
 import { RateLimit, Timer } from "../timers.ts";
 
 /** Per minute, and at once. A flood of one kind does not suppress the others. */
@@ -98,7 +98,7 @@ export class RequestLog {
 }
 
 function kindOf(ending: RequestEnding): "ended" | "failed" | "errors" {
-  if (ending === "results" || ending === "dismissed" || ending === "unread") return "ended";
+  if (isSuccess(ending)) return "ended";
   if (ending === "errors" || ending === "SHUTTING_DOWN") return "errors";
   const { httpStatus, jsonRpcCode } = ERROR_CATALOG[ending];
   // The client has not caused these.

@@ -239,15 +239,10 @@ function parserOf(socket: Socket): NodeParser | undefined {
 export const LINGER_MS = 2000;
 
 /** The body may not have arrived completely. The error is logged, so it must not quote the body. Only the header shows the revision. */
-export function reject(
-  request: IncomingMessage,
-  response: ServerResponse,
-  error: SidecarError,
-  headers?: Readonly<Record<string, string>>,
-): void {
-  const era = isModernVersion(request.headers["mcp-protocol-version"]?.toString()) ? "modern" : "legacy";
+export function reject(response: ServerResponse, error: SidecarError, headers?: Readonly<Record<string, string>>): void {
+  const era = isModernVersion(response.req.headers["mcp-protocol-version"]?.toString()) ? "modern" : "legacy";
   sendRejection(response, error, errorBody(error, undefined, era), headers, error.message);
-  discardBody(request, response);
+  discardBody(response.req, response);
 }
 
 /** Otherwise, the client would never see the response. @param response given if it may have to wait for those before it on the connection. */

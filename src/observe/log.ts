@@ -50,12 +50,7 @@ export const LOG_FIELDS = [
 export type LogFields = Readonly<Partial<Record<(typeof LOG_FIELDS)[number], unknown>>>;
 
 /** The fields come first, then a constant lower-case message. */
-export interface Log {
-  debug(fields: LogFields, message: string): void;
-  info(fields: LogFields, message: string): void;
-  warn(fields: LogFields, message: string): void;
-  error(fields: LogFields, message: string): void;
-}
+export type Log = Readonly<Record<Exclude<LogLevel, "silent">, (fields: LogFields, message: string) => void>>;
 
 export function logOf(write: (level: keyof Log, fields: LogFields, message: string) => void): Log {
   const at =

@@ -109,7 +109,7 @@ function startClose(destination: ReturnType<typeof pino.destination>, fd: number
   return { closed, endWithin: (timeMs: number): void => void setTimeout(onLimit, timeMs) };
 }
 
-/** Masks the secrets of a line. A secret may be part of the JSON syntax; if the masked line is not JSON, it is not shown. */
+/** A secret may be part of the JSON syntax; if the masked line is not JSON, it is not shown. */
 function redactLine(line: string, redact: Redact): string {
   const redacted = redact(line);
   if (redacted === line) return line;
@@ -122,7 +122,7 @@ function redactLine(line: string, redact: Redact): string {
   }
 }
 
-/** Makes a line safe for a terminal, which would execute a server's escape sequences. Masked before and after, as in `maskedPlainText`. */
+/** For a terminal, which would execute a server's escape sequences. Masked before and after, as in `maskedPlainText`. */
 function plainLine(line: string, redact: Redact): string {
   const fields = JSON.parse(redactLine(line, redact), (key, value: unknown) => {
     if (typeof value !== "string") return value;

@@ -145,8 +145,7 @@ export class RequestRecord implements EndedRequest {
     acceptedAtMs: number,
     session?: { readonly id: string; readonly protocolVersion: string },
   ) {
-    this.sessionId = session?.id;
-    this.revision = session?.protocolVersion;
+    if (session !== undefined) this.setSession(session);
     this.method = method;
     this.tool = method === "tools/call" ? outline.stringAt(Slot.toolName) : undefined;
     this.principal = typeof holder === "string" ? holder : holder.name;
@@ -194,6 +193,10 @@ export function newSecond(number: number) {
   return { number, requests: 0, errors: 0, longestMs: 0 };
 }
 
+export function isSuccess(ending: EndedRequest["ending"]): ending is "results" | "dismissed" | "unread" {
+  return ending === "results" || ending === "dismissed" || ending === "unread";
+}
+
 /** For the page. It begins at the start, because people open the page after a failure. */
 export class RequestHistory {
   readonly requests: RecentItems<EndedRequest>;
@@ -215,7 +218,7 @@ export class RequestHistory {
       while ((this.seconds[0]?.number ?? number) < number - this.#maxSeconds) this.seconds.shift();
     }
     second.requests++;
-    if (ending !== "results" && ending !== "dismissed" && ending !== "unread") second.errors++;
+    if (!isSuccess(ending)) second.errors++;
     this.requests.add(request);
     if (acceptedAtMs !== undefined) second.longestMs = Math.max(second.longestMs, endedAtMs - acceptedAtMs);
   }
@@ -354,13 +357,13 @@ export class RequestRecords {
   ended(request: RequestRecord, ending: RequestEnding, body: string | undefined): void {
     try {
       const { method, tool } = request;
-      request.method = this.#names.get(method) ?? this.#keepName(method);
-      if (tool !== undefined) request.tool = this.#names.get(tool) ?? this.#keepName(tool);
+      request.method = this.#keptName(method);
+      request.tool = tool && this.#keptName(tool);
       request.endedAtMs = this.#nowMs();
       request.ending = ending === "results" && method === "tools/call" && isToolError(body) ? "tool_error" : ending;
       if (this.#hasMetrics) this.#observe(request, body);
       this.history?.add(request);
-      if (ending === "results" || ending === "dismissed" || ending === "unread") this.onSuccess?.(request, body);
+      if (isSuccess(ending)) this.onSuccess?.(request, body);
       else this.onFailure?.(request, body);
     } catch (error) {
       this.#defects.recover("request record", error);
@@ -395,7 +398,9 @@ export class RequestRecords {
   }
 
   /** Most requests have one of a few names. */
-  #keepName(name: string): string {
+  #keptName(name: string): string {
+    const known = this.#names.get(name);
+    if (known !== undefined) return known;
     const copy = copied(name);
     if (this.#names.size < MAX_NAMES) this.#names.set(copy, copy);
     return copy;

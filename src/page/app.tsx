@@ -8,7 +8,7 @@ import { Band, Errors, ExitDetails, FourFigures } from "./overview.tsx";
 import { Boundary, Fact, MAX_FACT_LENGTH, Section, Text } from "./text.tsx";
 import { Tools } from "./tools.tsx";
 
-/** The class of the sign, the word of each state, and what it means. */
+/** `tone` is the class of the sign. */
 const STATES: Readonly<Record<PageState["state"], { readonly tone: string; readonly word: string; readonly means: string }>> = {
   ready: { tone: "good", word: "Ready", means: "" },
   starting: { tone: "wait", word: "Starting", means: "The server runs, and has not answered yet." },
@@ -88,7 +88,6 @@ function summary(connection: Connection, state: PageState | undefined): (typeof 
   return state === undefined ? { tone: "wait", word: "Connecting", means: "" } : STATES[state.state];
 }
 
-/** Returns since when the server is ready, or when it is started again. */
 function detail({ state, readyAt, nextRetryAt, restarts }: PageState): string {
   const after = restarts === 0 ? "" : `, after ${countText(restarts, "restart")}`;
   if (readyAt !== null) return `for ${durationText(Math.max(0, Date.now() - Date.parse(readyAt)))}${after}`;
@@ -97,7 +96,7 @@ function detail({ state, readyAt, nextRetryAt, restarts }: PageState): string {
   return state === "failed" ? `It is not started again${after}.` : "";
 }
 
-/** The form for the sidecar's token. The browser is not asked to keep it. */
+/** The browser is not asked to keep the token. */
 function TokenForm({ isWrong, onToken }: { readonly isWrong: boolean; readonly onToken: (token: string) => void }): JSX.Element {
   const field = useRef<HTMLInputElement>(null);
   const submit = (event: Event): void => {
@@ -122,7 +121,7 @@ function TokenForm({ isWrong, onToken }: { readonly isWrong: boolean; readonly o
   );
 }
 
-/** The whole page. The token is only in its memory. */
+/** The token is only in its memory. */
 function App(): JSX.Element {
   // An object, so that a token can be tried twice.
   const [entry, setEntry] = useState<{ readonly token: string | undefined }>({ token: undefined });

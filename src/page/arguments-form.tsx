@@ -95,13 +95,12 @@ interface Props {
   readonly of: unknown;
   /** True to fill in required values with samples. */
   readonly isFilled: boolean;
-  /** Called with a value that the browser has checked. */
   readonly onSubmit: (value: JsonObject) => void;
   /** The buttons. */
   readonly children: ComponentChildren;
 }
 
-/** A form for the properties of an object: a field for each, or its JSON. */
+/** A field for each property of an object, or its JSON. */
 export function ArgumentsForm({ of, isFilled, onSubmit, children }: Props): JSX.Element {
   const id = useId();
   const known = useMemo(() => fieldsOf(of, isFilled), [of, isFilled]);

@@ -12,7 +12,7 @@ const IMAGE_TYPES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp
 const BASE64 = /^[\w+/]+={0,2}$/;
 const MAX_PARTS = 100;
 
-/** The result of a call. Only its images are more than text. */
+/** Only its images are more than text. */
 function ToolResult({ result: { structuredContent, isError, ...rest } }: { readonly result: JsonObject }): JSX.Element {
   const content: readonly unknown[] = Array.isArray(rest["content"]) ? rest["content"] : [];
   const shown = content.slice(0, MAX_PARTS);
@@ -58,7 +58,7 @@ type Call =
   | { readonly kind: "done"; readonly result: JsonObject; readonly durationMs: number }
   | { readonly kind: "failed"; readonly error: unknown; readonly durationMs: number };
 
-/** The last call of a tool. It is cancelled when its panel is closed. */
+/** The call is cancelled when its panel is closed. */
 function useCall(tool: ListedTool, calls: McpCalls) {
   const [call, setCall] = useState<Call>({ kind: "none" });
   const current = useRef<AbortController>(undefined);
@@ -94,7 +94,6 @@ export interface CallPanelProps {
   readonly calls: McpCalls;
 }
 
-/** The form to call a tool, and the result of the last call. */
 export function CallPanel({ tool, asksElsewhere, calls }: CallPanelProps): JSX.Element {
   const [chosen, setChosen] = useState<boolean>();
   const mayAsk = chosen ?? !asksElsewhere;
@@ -178,7 +177,7 @@ function outcomeOf(call: Call): string {
   return call.result["isError"] === true ? `The tool reports an error after ${duration}.` : `The call ended after ${duration}.`;
 }
 
-/** A question of a tool, with a form for the answer, and the number of further questions. It takes the focus, and gives it back. */
+/** It takes the focus, and gives it back. @param waiting the number of further questions. */
 export function QuestionForm({ question, waiting }: { readonly question: Question; readonly waiting: number }): JSX.Element {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {

@@ -17,7 +17,6 @@ export interface Numbered<Value> {
   readonly value: Value;
 }
 
-/** The state and the history that the sidecar has sent. */
 export interface PageModel {
   readonly state: PageState;
   readonly seconds: readonly PageSecond[];
@@ -27,7 +26,7 @@ export interface PageModel {
   readonly generations: readonly PageGeneration[];
 }
 
-/** Returns the model after an update. The first update of a connection replaces all that is kept: `previous` is undefined then. */
+/** @param previous undefined at the first update of a connection, which replaces all that is kept. */
 export function updatedModel(previous: PageModel | undefined, update: PageUpdate): PageModel {
   return {
     state: update.state,
@@ -52,7 +51,6 @@ const PAUSE_MS = 1000;
 /** An update arrives about each second. Without one for this long, the connection is dead. */
 const SILENCE_MS = 15_000;
 const UNAUTHORIZED = 401;
-/** The reason if too many pages are open. */
 const REPLACED = "Too many pages of this sidecar are open: this one has stopped. Load it again to continue.";
 /** A header can have no other characters. */
 const TOKEN = /^[\x21-\x7e]+$/;
@@ -83,7 +81,7 @@ async function follow(token: string | undefined, set: (next: (former: Page) => P
   }
 }
 
-/** Reads one stream, and returns the reason of its end. */
+/** @returns the reason of its end. */
 async function readStream(
   token: string | undefined,
   end: AbortSignal,

@@ -4,7 +4,7 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The field of one property. Its value is kept as text: the string itself for `text`, otherwise JSON. Empty for none. */
+/** Of one property. Its value is kept as text: the string itself for `text`, otherwise JSON. Empty for none. */
 export interface Field {
   readonly name: string;
   readonly kind: "text" | "number" | "boolean" | "choice" | "json";
@@ -31,7 +31,7 @@ const SAMPLES: JsonObject = {
 };
 
 /**
- * Returns a field for each property of an object's schema. Patterns and formats are left to the server: a pattern can block the browser for ever.
+ * One for each property. Patterns and formats are left to the server: a pattern can block the browser for ever.
  *
  * @param isFilled true to fill in required properties with samples.
  * @returns undefined if the arguments can only be written as JSON.
@@ -51,7 +51,7 @@ export function fieldsOf(schema: unknown, isFilled: boolean): readonly Field[] |
   });
 }
 
-/** Returns the field of a property without a schema, whose value is JSON. */
+/** Without a schema: its value is JSON. */
 export function unknownField(name: string): Field {
   return fieldOf(name, {}, false, () => undefined);
 }
@@ -64,13 +64,12 @@ function fieldOf(name: string, schema: JsonObject, isRequired: boolean, initialO
 
 const KINDS: Readonly<Record<string, Field["kind"]>> = { string: "text", number: "number", integer: "number", boolean: "boolean" };
 
-/** Returns the text of a value in its field. */
 export function fieldText(kind: Field["kind"], value: unknown): string {
   if (value === undefined) return "";
   return kind === "text" && typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** Returns the arguments that the fields have, for `JSON.stringify` only. Those without a value are omitted. */
+/** For `JSON.stringify` only. Fields without a value are omitted. */
 export function argumentsOf(fields: readonly Field[], texts: ReadonlyMap<string, string>): JsonObject | string {
   const members = fields.flatMap(({ name, kind }) => {
     const text = texts.get(name) ?? "";
@@ -94,7 +93,7 @@ function resolved(root: JsonObject, schema: unknown): JsonObject {
   return result;
 }
 
-/** Returns the target of a reference such as `#/$defs/name` (RFC 6901). */
+/** @param reference such as `#/$defs/name` (RFC 6901). */
 function targetOf(root: JsonObject, reference: string): unknown {
   if (!reference.startsWith("#")) return undefined;
   const names = reference.split("/").slice(1);
@@ -103,13 +102,13 @@ function targetOf(root: JsonObject, reference: string): unknown {
     .reduce<unknown>((part, name) => (isObject(part) && Object.hasOwn(part, name) ? part[name] : undefined), root);
 }
 
-/** Returns the only type of a schema beside null. */
+/** The only one beside null. */
 function typeOf({ type }: JsonObject): unknown {
   const types = [type].flat().filter((each) => each !== "null");
   return types.length === 1 ? types[0] : undefined;
 }
 
-/** Returns the values that a schema names one by one; undefined if it does not. */
+/** @returns undefined if the schema does not name its values one by one. */
 function optionsOf({ enum: values, enumNames, const: only, oneOf, anyOf }: JsonObject) {
   const listed = only === undefined ? values : [only];
   if (Array.isArray(listed) && listed.length <= MAX_OPTIONS) {
@@ -127,7 +126,7 @@ function optionLabel(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** Returns a value that a schema probably allows. */
+/** The schema probably allows it. */
 function sampleOf(root: JsonObject, schema: unknown, depth: number): unknown {
   const own = resolved(root, schema);
   const example: unknown = Array.isArray(own["examples"]) ? own["examples"][0] : undefined;
@@ -147,9 +146,10 @@ function sampleOf(root: JsonObject, schema: unknown, depth: number): unknown {
 }
 
 /**
- * Returns the object of a JSON text, or an error message. An empty text is an empty object.
+ * An empty text is an empty object.
  *
  * @param isExact true to keep numbers as they are written, for `JSON.stringify` only.
+ * @returns an error message if it is not the text of an object.
  */
 export function parsedObject(text: string, isExact: boolean): JsonObject | string {
   if (text.trim() === "") return {};
@@ -161,7 +161,7 @@ export function parsedObject(text: string, isExact: boolean): JsonObject | strin
   }
 }
 
-/** Returns what is wrong with a JSON text; empty if nothing is, or if there is none. */
+/** Empty if nothing is wrong, or if there is no text. */
 export function jsonProblem(text: string, isObjectOnly: boolean): string {
   const parsed = parsedObject(isObjectOnly || text.trim() === "" ? text : `{"value":${text}}`, false);
   return typeof parsed === "string" ? parsed : "";

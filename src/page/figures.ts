@@ -1,6 +1,6 @@
 import type { PageGeneration, PageRequest } from "../http/page-update.ts";
 
-/** Returns the figures of some requests. `p95Ms` is of those that have a duration; undefined if there are none. */
+/** `p95Ms` is of those that have a duration; undefined if there are none. */
 export function figuresOf(requests: readonly PageRequest[]) {
   const durations = requests.flatMap(({ durationMs }) => durationMs ?? []).toSorted((one, other) => one - other);
   return {
@@ -10,14 +10,12 @@ export function figuresOf(requests: readonly PageRequest[]) {
   };
 }
 
-/** Returns the figures of each tool that was called. */
 export function toolFigures(requests: readonly PageRequest[]): ReadonlyMap<string, ReturnType<typeof figuresOf>> {
   const byTool = Map.groupBy(requests, ({ tool }) => tool ?? "");
   byTool.delete("");
   return new Map(Array.from(byTool, ([tool, calls]) => [tool, figuresOf(calls)]));
 }
 
-/** Returns the end of a request in words. */
 export function endingOf(ending: PageRequest["ending"]): { readonly words: string; readonly isError: boolean } {
   if (ending === "results") return { words: "result", isError: false };
   if (ending === "errors") return { words: "error response", isError: true };
@@ -28,7 +26,7 @@ export function endingOf(ending: PageRequest["ending"]): { readonly words: strin
 }
 
 /**
- * Returns the times without a ready server, in milliseconds since the epoch. The first one is the start. The reason is undefined if the server
+ * The times without a ready server, in milliseconds since the epoch. The first one is the start. The reason is undefined if the server
  * had not run before, or was stopped.
  *
  * @param runs of one server, oldest first.

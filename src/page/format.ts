@@ -6,7 +6,7 @@ const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 const MIB = 1024 * 1024;
 
-/** Returns the local time, with the day if it is not today. @param at in ISO 8601, or in milliseconds since the epoch. */
+/** With the day if it is not today. @param at in ISO 8601, or in milliseconds since the epoch. */
 export function timeText(at: string | number): string {
   const date = new Date(at);
   if (Number.isNaN(date.getTime())) return "unknown";
@@ -14,7 +14,7 @@ export function timeText(at: string | number): string {
   return date.toDateString() === new Date().toDateString() ? time : `${date.toLocaleDateString("en-CA")} ${time}`;
 }
 
-/** Returns a duration in its two largest units. */
+/** In its two largest units. */
 export function durationText(ms: number): string {
   if (ms < SECOND_MS) return `${Math.round(ms)} ms`;
   if (ms < 10 * SECOND_MS) return `${(ms / SECOND_MS).toFixed(1)} s`;
@@ -33,12 +33,12 @@ export function countText(count: number, noun: string): string {
   return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** Returns the URL of the MCP endpoint. It has the same prefix as that of the page, if a proxy removes one. */
+/** With the same prefix as that of the page, if a proxy removes one. */
 export function endpointUrl(endpointPath: string): URL {
   return new URL(`.${endpointPath}`, location.href);
 }
 
-/** Replaces each invisible character with an escape, such as `\u202e`, but keeps line feeds and tabs. */
+/** Escapes invisible characters, such as `\u202e`, but not line feeds and tabs. */
 export function visibleLines(text: string): string {
   return text
     .replaceAll("\r\n", "\n")
@@ -47,7 +47,7 @@ export function visibleLines(text: string): string {
     .join("");
 }
 
-/** Returns the message of any thrown value. That of a failed `fetch` is the browser's. */
+/** The message of a failed `fetch` is the browser's. */
 export function errorText(error: unknown): string {
   if (error instanceof TypeError) return "The sidecar does not answer.";
   return error instanceof Error ? error.message : String(error);

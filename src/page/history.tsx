@@ -27,7 +27,6 @@ export function Requests({ requests }: { readonly requests: readonly Numbered<Pa
 
 const MAX_FIELD_LENGTH = 300;
 
-/** The tail of the sidecar's log. */
 export function Log({ lines }: { readonly lines: readonly Numbered<string>[] }): JSX.Element {
   return (
     <Section id="log" title="Log">
@@ -68,7 +67,7 @@ function asText(value: unknown): string {
   return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
 }
 
-/** What the sidecar holds, with the servers of all lanes together. */
+/** With the servers of all lanes together. */
 export function Load({
   state: { asksSince, sessions, stateless, openStreams, uptimeMs, lanes },
 }: {

@@ -8,7 +8,6 @@ import {
 } from "@modelcontextprotocol/client";
 import { isObject, type JsonObject } from "./fields.ts";
 
-/** A question that a tool asks during its call. */
 export interface Question {
   readonly key: number;
   readonly message: string;
@@ -16,7 +15,6 @@ export interface Question {
   readonly answer: (result: ElicitResult) => void;
 }
 
-/** A tool as the server lists it. */
 export interface ListedTool {
   /** The name, and a number if the server lists it twice. */
   readonly key: string;
@@ -28,7 +26,7 @@ export interface ListedTool {
   readonly definition: JsonObject;
 }
 
-/** Returns the tools of a result of `tools/list`. An entry without a name is omitted: it cannot be called. */
+/** An entry without a name is omitted: it cannot be called. */
 function listedTools(entries: readonly unknown[]): readonly ListedTool[] {
   const counts = new Map<string, number>();
   return entries.filter(isObject).flatMap((definition) => {
@@ -70,7 +68,7 @@ interface Connection {
 }
 
 /**
- * The page's calls of the MCP endpoint, with the official client. It connects when it is first used. It has a session, which works with each
+ * It connects when it is first used. It has a session, which works with each
  * server: without one, its discovery could make the sidecar start a second process.
  */
 export class McpCalls {
@@ -167,7 +165,6 @@ export class McpCalls {
     return { client, transport };
   }
 
-  /** Resolves with the reader's answer. */
   #ask({ message, requestedSchema: schema }: ElicitRequestFormParams, signal: AbortSignal): Promise<ElicitResult> {
     return new Promise((resolve) => {
       const answer = (result: ElicitResult): void => {
@@ -180,7 +177,7 @@ export class McpCalls {
     });
   }
 
-  /** Forgets a connection, unless another call has replaced it. */
+  /** Unless another call has replaced it. */
   #forget(mayAsk: boolean, connection: Promise<Connection>): void {
     if (this.#connections.get(mayAsk) !== connection) return;
     this.#connections.delete(mayAsk);

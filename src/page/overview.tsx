@@ -6,7 +6,7 @@ import { endingOf, figuresOf, outagesOf, toolFigures } from "./figures.ts";
 import { bytesText, countText, durationText, timeText } from "./format.ts";
 import { Disclosure, Fact, MAX_FACT_LENGTH, Section, shownText, Text, TextBlock } from "./text.tsx";
 
-/** The server's runs and the outages between them, from the first one that is kept until now. */
+/** From the first run that is kept until now. */
 export function Band({ model: { generations } }: { readonly model: PageModel }): JSX.Element | null {
   const runs = generations.filter(({ lane }) => lane === "shared");
   const [first] = runs;
@@ -38,7 +38,7 @@ export function Band({ model: { generations } }: { readonly model: PageModel }):
   );
 }
 
-/** A bar for each of the last seconds. */
+/** One for each of the last seconds. */
 function Bars({ values, tone }: { readonly values: readonly number[]; readonly tone: string }): JSX.Element {
   const most = Math.max(1, ...values);
   return (
@@ -51,7 +51,6 @@ function Bars({ values, tone }: { readonly values: readonly number[]; readonly t
   );
 }
 
-/** The four figures that tell if all is well. */
 export function FourFigures({ model }: { readonly model: PageModel }): JSX.Element {
   const { seconds } = model;
   const { memory, rssBytes } = model.state;
@@ -154,7 +153,6 @@ function ErrorLine({ who, what }: { readonly who: string; readonly what: string 
   );
 }
 
-/** The likely cause of an exit, and the last lines of stderr. */
 export function ExitDetails({ exit }: { readonly exit: NonNullable<PageGeneration["exit"]> }): JSX.Element {
   const { generation, likelyCause, exitCode, signal, stderrTail } = exit;
   const code = exitCode === null ? null : `code ${exitCode}`;

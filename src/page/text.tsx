@@ -9,7 +9,7 @@ export const MAX_FACT_LENGTH = 2000;
 const MAX_BLOCK_LENGTH = 100_000;
 const MAX_INDENTED_LENGTH = 20_000;
 
-/** Returns the beginning of a text from elsewhere, within a line. Invisible characters are shown as escapes. */
+/** Of a text from elsewhere, within a line. Invisible characters are shown as escapes. */
 export function shownText(of: string, maxLength = MAX_LINE_LENGTH): string {
   const shown = beginning(of, maxLength);
   return shown.length < of.length ? `${escapeInvisible(shown)}…` : escapeInvisible(shown);
@@ -37,7 +37,6 @@ export function TextBlock({ of, label }: { readonly of: string; readonly label: 
   );
 }
 
-/** A JSON value as indented text. */
 export function JsonBlock({ of, label }: { readonly of: unknown; readonly label: string }): JSX.Element {
   const text = useMemo(() => jsonText(of), [of]);
   return <TextBlock of={text} label={label} />;
@@ -66,7 +65,7 @@ export class Boundary extends Component<{ readonly children: ComponentChildren }
   }
 }
 
-/** A part that is rendered while it is unfolded only. */
+/** Rendered only while it is unfolded. */
 export function Disclosure({
   summary,
   children,
@@ -100,14 +99,16 @@ export function Section({
   );
 }
 
-interface TableProps {
+/** A table that scrolls, so it must be reachable by keyboard. */
+export function Table({
+  caption,
+  columns,
+  children,
+}: {
   readonly caption: string;
   readonly columns: readonly string[];
   readonly children: ComponentChildren;
-}
-
-/** A table that scrolls, so it must be reachable by keyboard. */
-export function Table({ caption, columns, children }: TableProps): JSX.Element {
+}): JSX.Element {
   return (
     <div class="scroll" tabIndex={0} role="group" aria-label={caption}>
       <table>
@@ -134,7 +135,6 @@ export function Button({ text, onClick }: { readonly text: string; readonly onCl
   );
 }
 
-/** A name with its value, in a list of facts. */
 export function Fact({ name, children }: { readonly name: string; readonly children: ComponentChildren }): JSX.Element {
   return (
     <div>
@@ -144,7 +144,6 @@ export function Fact({ name, children }: { readonly name: string; readonly child
   );
 }
 
-/** A failed request: its message, its code, and what the sidecar has added. */
 export function ErrorText({ of }: { readonly of: unknown }): JSX.Element {
   const { code, data }: JsonObject = isObject(of) ? of : {};
   return (

@@ -22,7 +22,6 @@ interface ToolProps extends CallPanelProps {
   readonly figures: ReturnType<typeof figuresOf> | undefined;
 }
 
-/** A row, which unfolds to the tool's description, its form and its definition. */
 function Tool({ figures, ...call }: ToolProps): JSX.Element {
   const id = useId();
   const { tool } = call;
@@ -83,7 +82,7 @@ function ToolSummary({ id, tool, figures }: Pick<ToolProps, "tool" | "figures"> 
 }
 
 /**
- * Lists the server's tools, and again after each change. The former list stays, with the forms that are open in it.
+ * Lists again after each change. The former list stays, with the forms that are open in it.
  *
  * @param serverKey changes with the server's generation; undefined while its tools must not be listed.
  */
@@ -118,7 +117,6 @@ function useTools(endpointPath: string, token: string | undefined, serverKey: st
   return { calls, list, error, questions, refresh: (): void => setChanges(changes + 1) };
 }
 
-/** The server's tools, to read and to call. */
 export function Tools({
   endpointPath,
   model,

@@ -1,11 +1,12 @@
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import type { EventStream } from "../support/event-stream.ts";
+import { readSeen, timeoutFlags, waitForSeen } from "../support/fixture-server.ts";
 import { answerOf, HeldCall, progressOf, say } from "../support/held-call.ts";
-import { readSeen } from "../support/fixture-server.ts";
-import { countSockets, waitForSockets } from "../support/open-sockets.ts";
 import { HttpBench } from "../support/http-bench.ts";
+import type { McpClient } from "../support/mcp-client.ts";
+import { countSockets, waitForSockets } from "../support/open-sockets.ts";
 import { eventIdAt } from "../support/status.ts";
 
 const TOOLS_CHANGED = { jsonrpc: "2.0", method: "notifications/tools/list_changed" };
@@ -21,10 +22,10 @@ async function nextEventId(stream: EventStream): Promise<string> {
 const sidecar = disposeAfterAll(await HttpBench.start());
 const client = await sidecar.client();
 
-async function leave(stream: EventStream): Promise<void> {
-  const before = countSockets(sidecar.address);
+async function leave(stream: EventStream, { address } = sidecar): Promise<void> {
+  const before = countSockets(address);
   stream.close();
-  await waitForSockets(sidecar.address, before - 1);
+  await waitForSockets(address, before - 1);
 }
 
 it("each further resumption gets the events after its id, and none after the last", async () => {
@@ -146,4 +147,78 @@ it("an id not sent yet, or of the other kind of stream, is rejected", async () =
   await call.answer();
   expect(await stream.rest()).toEqual([answerOf()]);
   expect(readError(await own.get({ lastEventId: await eventIdAt(sidecar, "r1-3") }))).toStrictEqual(EVENT_NOT_FOUND);
+});
+
+describe("a client that disconnects", async () => {
+  const quiet = disposeAfterAll(await HttpBench.start({ flags: ["--stream-after-ms", "1"] }));
+  const control = await quiet.client({ accept: "application/json" });
+
+  /** Starts a call whose response is a stream, and disconnects before any message. Returns when the sidecar has noticed. */
+  async function leaveSilentStream(own: McpClient): Promise<{ readonly call: HeldCall; readonly lastEventId: string }> {
+    const call = await HeldCall.start(own, control);
+    const stream = await call.stream;
+    expect(stream.headers["content-type"]).toBe("text/event-stream");
+    if (own.protocolVersion === "2025-11-25") await stream.block();
+    await leave(stream, quiet);
+    return { call, lastEventId: stream.lastEventId };
+  }
+
+  it.each(["2025-06-18", "2025-03-26", "2024-11-05"])(
+    "a client without an event id (%s) cancels its call by disconnecting",
+    async (version) => {
+      const own = await quiet.client({ protocolVersion: version });
+      const { call } = await leaveSilentStream(own);
+      await waitForSeen(control, `notifications/cancelled ${call.wireId}`);
+      expect(await quiet.waitForLog("request given up", (line) => line["requestId"] === call.wireId)).toMatchObject({
+        reason: "client disconnected",
+      });
+    },
+  );
+
+  it("a client with an event id can reconnect, and its response is kept", async () => {
+    const own = await quiet.client();
+    const { call, lastEventId } = await leaveSilentStream(own);
+    await call.answer();
+    expect(await readSeen(control)).not.toContain(`notifications/cancelled ${call.wireId}`);
+    using resumed = await own.openStream({ lastEventId });
+    expect(await resumed.rest()).toEqual([answerOf()]);
+  });
+
+  it("a disconnected client can cancel its call and still read earlier messages", async () => {
+    const own = await quiet.client();
+    const call = await HeldCall.start(own, control);
+    await call.progress(1, 2);
+    const stream = await call.stream;
+    await stream.messages(1);
+    await leave(stream, quiet);
+    expect((await own.notify("notifications/cancelled", { requestId: 7 })).status).toBe(202);
+    await waitForSeen(control, `notifications/cancelled ${call.wireId}`);
+    using resumed = await own.openStream({ lastEventId: stream.lastEventId });
+    expect(await resumed.rest()).toEqual([progressOf(2)]);
+    expect((await own.get({ lastEventId: resumed.lastEventId })).status).toBe(204);
+  });
+
+  it("a call of a client that never reconnects times out and frees its slot", async () => {
+    await using impatient = await HttpBench.start({ flags: ["--stream-after-ms", "1", ...timeoutFlags(1000), "--max-in-flight", "1"] });
+    const own = await impatient.client();
+    using stream = await own.begin("hang", {}, 7);
+    await stream.block();
+    stream.close();
+    await impatient.waitForLog("request given up", (line) => line["reason"] === "timeout");
+    expect(await own.toolText("echo", { text: "free" })).toBe("free");
+    using resumed = await own.openStream({ lastEventId: stream.lastEventId });
+    expect(await resumed.rest()).toMatchObject([{ id: 7, error: { data: { code: "REQUEST_TIMEOUT", sent: true } } }]);
+  });
+
+  it("a client that reconnects and disconnects again loses no message", async () => {
+    const own = await quiet.client();
+    const { call, lastEventId } = await leaveSilentStream(own);
+    const resumed = await own.openStream({ lastEventId });
+    await leave(resumed, quiet);
+    await call.progress(1);
+    await call.answer();
+    using again = await own.openStream({ lastEventId });
+    expect(await again.rest()).toEqual([progressOf(1), answerOf()]);
+    expect(await readSeen(control)).not.toContain(`notifications/cancelled ${call.wireId}`);
+  });
 });

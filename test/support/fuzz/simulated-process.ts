@@ -1,5 +1,6 @@
-import { Readable, Writable } from "node:stream";
-import type { ProcessExit, ProcessGroup } from "../../../src/process/child.ts";
+import { Writable } from "node:stream";
+import type { ProcessExit } from "../../../src/process/child.ts";
+import { FakeProcess } from "../fake-process.ts";
 import { FIRST_PID } from "../in-process-server.ts";
 import type { JsonRpcMessage } from "../json-rpc.ts";
 import { META, MODERN_VERSION } from "../modern-client.ts";
@@ -10,7 +11,6 @@ const CAPABILITIES = { tools: { listChanged: true }, prompts: {}, resources: { s
 const TOOLS = ["read", "write", "limited", "quick"].map((name) => {
   return { name, inputSchema: { type: "object" }, annotations: { readOnlyHint: name === "read" } };
 });
-const EXITED = { exitCode: 1, signal: undefined, spawnErrorCode: undefined };
 
 /** What a process does with its handshake. */
 export type Start = "answers" | "waits" | "refuses" | "exits";
@@ -23,22 +23,16 @@ export interface ProcessListener {
   onChanged(process: SimulatedProcess): void;
 }
 
-/** A process of the MCP server as streams. It answers what the sidecar asks for itself, and leaves the requests of clients to the test. */
-export class SimulatedProcess implements ProcessGroup {
+/** It answers what the sidecar asks for itself, and leaves the requests of clients to the test. */
+export class SimulatedProcess extends FakeProcess {
   readonly number: number;
   readonly pid: number;
   readonly stdin: Writable;
-  readonly stdout = new Readable({ read: () => undefined });
-  readonly stderr = new Readable({ read: () => undefined });
-  readonly exited: Promise<ProcessExit>;
-  readonly #exit = Promise.withResolvers<ProcessExit>();
   readonly #listener: ProcessListener;
   /** The revisions that it speaks. */
   readonly #eras: readonly string[];
   readonly #ignoresEnd: boolean;
   start: Start;
-  /** Undefined until its handshake has succeeded. */
-  era: "2025" | "2026" | undefined;
   /** Infinity while it runs. */
   endedAtMs = Number.POSITIVE_INFINITY;
   isStalled = false;
@@ -50,23 +44,19 @@ export class SimulatedProcess implements ProcessGroup {
   #takeMore: (() => void) | undefined;
 
   constructor(number: number, eras: readonly string[], start: Start, random: Random, listener: ProcessListener) {
+    super();
     [this.number, this.pid, this.#eras, this.start, this.#listener] = [number, 3 * FIRST_PID + number, eras, start, listener];
     this.#ignoresEnd = random.isLucky(0.1);
-    this.exited = this.#exit.promise;
     this.stdin = new Writable({
       decodeStrings: false,
       write: (chunk: string, _encoding, done) => this.#onWrite(chunk, done),
       final: (done) => {
         done();
         this.#lose();
-        if (!this.#ignoresEnd) this.end({ ...EXITED, exitCode: 0 });
+        if (!this.#ignoresEnd) this.end({ exitCode: 0 });
       },
     });
     if (start === "exits") setImmediate(() => this.end());
-  }
-
-  get hasEnded(): boolean {
-    return this.endedAtMs !== Number.POSITIVE_INFINITY;
   }
 
   /** True when the sidecar no longer uses it. It may not have seen that yet. */
@@ -77,29 +67,15 @@ export class SimulatedProcess implements ProcessGroup {
   signal(name: NodeJS.Signals): boolean {
     if (this.hasEnded) return false;
     this.#lose();
-    if (name === "SIGKILL" || !this.#ignoresEnd) this.end({ ...EXITED, exitCode: undefined, signal: name });
+    if (name === "SIGKILL" || !this.#ignoresEnd) this.end({ signal: name });
     return true;
   }
 
-  waitForEnd(): Promise<boolean> {
-    return Promise.resolve(this.hasEnded);
-  }
-
-  end(exit: ProcessExit = EXITED): void {
+  override end(exit: Partial<ProcessExit> = { exitCode: 1 }): void {
     if (this.hasEnded) return;
     this.endedAtMs = Date.now();
     this.#lose();
-    for (const stream of [this.stdout, this.stderr]) stream.push(null);
-    this.stdin.destroy();
-    setImmediate(() => this.#exit.resolve(exit));
-  }
-
-  send(message: object): void {
-    this.print(JSON.stringify({ jsonrpc: "2.0", ...message }));
-  }
-
-  print(line: string): void {
-    if (!this.hasEnded) this.stdout.push(`${line}\n`);
+    super.end(exit);
   }
 
   respond(id: unknown, result: object): void {

@@ -1,5 +1,6 @@
-import { Readable, Writable } from "node:stream";
-import type { ProcessExit, ProcessGroup, startProcess } from "../../../src/process/child.ts";
+import { Writable } from "node:stream";
+import type { startProcess } from "../../../src/process/child.ts";
+import { FakeProcess } from "../fake-process.ts";
 import { FIRST_PID } from "../in-process-server.ts";
 import type { JsonRpcMessage } from "../json-rpc.ts";
 import { META, MODERN_VERSION } from "../modern-client.ts";
@@ -95,17 +96,10 @@ export class ScriptedServers {
   }
 }
 
-export class ScriptedServer implements ProcessGroup {
+export class ScriptedServer extends FakeProcess {
   readonly pid = nextPid++;
   readonly number: number;
   readonly stdin: Writable;
-  readonly stdout = new Readable({ read: () => undefined });
-  readonly stderr = new Readable({ read: () => undefined });
-  readonly exited: Promise<ProcessExit>;
-  /** Decided by the handshake. */
-  era: "2025" | "2026" | undefined;
-  hasEnded = false;
-  readonly #exit = Promise.withResolvers<ProcessExit>();
   readonly #servers: ScriptedServers;
   readonly #listens = new Map<string | number, Readonly<Record<string, unknown>>>();
   readonly #uris = new Set<string>();
@@ -113,9 +107,9 @@ export class ScriptedServer implements ProcessGroup {
   #rest = "";
 
   constructor(servers: ScriptedServers, number: number) {
+    super();
     this.#servers = servers;
     this.number = number;
-    this.exited = this.#exit.promise;
     this.stdin = new Writable({
       write: (chunk: Buffer, _encoding, done) => {
         const lines = (this.#rest + chunk.toString()).split("\n");
@@ -124,35 +118,19 @@ export class ScriptedServer implements ProcessGroup {
         done();
       },
       final: (done) => {
-        this.end({ exitCode: 0, signal: undefined, spawnErrorCode: undefined });
+        this.end({ exitCode: 0 });
         done();
       },
     });
   }
 
   signal(name: NodeJS.Signals): boolean {
-    this.end({ exitCode: undefined, signal: name, spawnErrorCode: undefined });
+    this.end({ signal: name });
     return true;
   }
 
-  waitForEnd(): Promise<boolean> {
-    return Promise.resolve(this.hasEnded);
-  }
-
   crash(): void {
-    this.end({ exitCode: 1, signal: undefined, spawnErrorCode: undefined });
-  }
-
-  end(exit: ProcessExit): void {
-    if (this.hasEnded) return;
-    this.hasEnded = true;
-    for (const stream of [this.stdout, this.stderr]) stream.push(null);
-    this.stdin.destroy();
-    setImmediate(() => this.#exit.resolve(exit));
-  }
-
-  send(message: object): void {
-    if (!this.hasEnded) this.stdout.push(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
+    this.end({ exitCode: 1 });
   }
 
   respond({ id, method = "" }: JsonRpcMessage, result: object): void {

@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { errorReply, readError } from "../support/error-reply.ts";
+import { errorReply, failureOf, readError } from "../support/error-reply.ts";
 import { type HttpCall, type HttpReply, send } from "../support/http-client.ts";
-import { JSON_HEADERS } from "../support/mcp-client.ts";
+import { JSON_HEADERS, McpClient } from "../support/mcp-client.ts";
+import { Pod } from "../support/pod.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
@@ -34,34 +35,32 @@ function errorMessage({ body }: HttpReply): string {
   return (JSON.parse(body) as { error: { message: string } }).error.message;
 }
 
-describe("cross-origin requests", async () => {
-  const sidecar = disposeAfterAll(
-    await HttpBench.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN }, flags: ["--max-body-bytes", "2048"] }),
-  );
-  const client = await sidecar.client({ headers: AUTHORIZED });
+const sidecar = disposeAfterAll(await HttpBench.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN }, flags: ["--max-body-bytes", "2048"] }));
+const client = await sidecar.client({ headers: AUTHORIZED });
 
-  function ping(headers: Readonly<Record<string, string>>): Promise<HttpReply> {
-    return client.post(PING, { headers });
-  }
+function ping(headers: Readonly<Record<string, string>>, from = client): Promise<HttpReply> {
+  return from.post(PING, { headers });
+}
 
-  /** Returns the head of an authorized POST in the open session, for requests that an HTTP client would not send. */
-  function head(target: string, ...fields: readonly string[]): string {
-    return [
-      `POST ${target} HTTP/1.1`,
-      "Content-Type: application/json",
-      `Authorization: ${AUTHORIZED.Authorization}`,
-      `Mcp-Session-Id: ${client.sessionId}`,
-      ...fields,
-      "\r\n",
-    ].join("\r\n");
-  }
+/** Returns the head of an authorized POST in the open session, for requests that an HTTP client would not send. @param target or a request line. */
+function head(target: string, ...fields: readonly string[]): string {
+  return [
+    target.includes(" ") ? target : `POST ${target} HTTP/1.1`,
+    "Content-Type: application/json",
+    `Authorization: ${AUTHORIZED.Authorization}`,
+    `Mcp-Session-Id: ${client.sessionId}`,
+    ...fields,
+    "\r\n",
+  ].join("\r\n");
+}
 
-  async function pingRaw(target: string, ...fields: readonly string[]): Promise<HttpReply> {
-    using connection = await RawConnection.open(sidecar.origin);
-    await connection.write(`${head(target, ...fields, `Content-Length: ${PING.length}`)}${PING}`);
-    return await connection.reply();
-  }
+async function pingRaw(target: string, ...fields: readonly string[]): Promise<HttpReply> {
+  using connection = await RawConnection.open(sidecar.origin);
+  await connection.write(`${head(target, ...fields, `Content-Length: ${PING.length}`)}${PING}`);
+  return await connection.reply();
+}
 
+describe("cross-origin requests", () => {
   describe("requests from a page of this machine", () => {
     it("a preflight request without a token gets the allowed methods and headers", async () => {
       const reply = await send(sidecar.url, { method: "OPTIONS", headers: { Origin: PAGE, ...PREFLIGHT } });
@@ -151,8 +150,8 @@ describe("cross-origin requests", async () => {
         return (await connection.rest()).end;
       };
       const refused = head("/mcp", "Host: localhost", "Origin: https://evil.com", "Content-Length: 1");
-      const preflight = head("/mcp", "Host: localhost", `Origin: ${PAGE}`, "Content-Length: 1").replace("POST", "OPTIONS");
-      expect(await Promise.all([closed(refused), closed(preflight)])).toEqual(["closed", "closed"]);
+      const asked = head("/mcp", "Host: localhost", `Origin: ${PAGE}`, "Content-Length: 1").replace("POST", "OPTIONS");
+      expect(await Promise.all([closed(refused), closed(asked)])).toEqual(["closed", "closed"]);
     });
   });
 
@@ -166,25 +165,130 @@ describe("cross-origin requests", async () => {
 
 describe("allowed origins", () => {
   it("listed origins are allowed, and no others", async () => {
-    await using sidecar = await HttpBench.start({ flags: ["--allowed-origins", "https://App.example:443, vscode-webview://0d3f"] });
-    const client = await sidecar.client();
+    await using own = await HttpBench.start({ flags: ["--allowed-origins", "https://App.example:443, vscode-webview://0d3f"] });
+    const guest = await own.client();
     for (const origin of ["https://app.example", "vscode-webview://0d3f"]) {
-      const reply = await client.post(PING, { headers: { Origin: origin } });
+      const reply = await ping({ Origin: origin }, guest);
       expect([readError(reply), corsHeaders(reply)]).toEqual([PONG, readableBy(origin)]);
     }
     for (const Origin of ["https://app.example:8443", "http://localhost", "null"]) {
-      expect(readError(await client.post(PING, { headers: { Origin } }))).toStrictEqual(ORIGIN_NOT_ALLOWED);
+      expect(readError(await ping({ Origin }, guest))).toStrictEqual(ORIGIN_NOT_ALLOWED);
     }
   });
 
   it("* allows every origin, and each response names its own origin", async () => {
-    await using sidecar = await HttpBench.start({ env: { CLAW_MCP_STDIO_ALLOWED_ORIGINS: "*" } });
-    const client = await sidecar.client();
+    await using own = await HttpBench.start({ env: { CLAW_MCP_STDIO_ALLOWED_ORIGINS: "*" } });
+    const guest = await own.client();
     for (const origin of ["https://evil.com", "null"]) {
-      const reply = await client.post(PING, { headers: { Origin: origin } });
+      const reply = await ping({ Origin: origin }, guest);
       expect([readError(reply), corsHeaders(reply)]).toEqual([PONG, readableBy(origin)]);
     }
     const rebound = { Origin: "http://evil.com", Host: "evil.com" };
-    expect(readError(await client.post(PING, { headers: rebound }))).toStrictEqual(HOST_NOT_ALLOWED);
+    expect(readError(await ping(rebound, guest))).toStrictEqual(HOST_NOT_ALLOWED);
   });
+});
+
+it.each(["POST", "GET", "DELETE", "OPTIONS", "PUT"])("the host of a %s request is checked", async (method) => {
+  const headers = { ...AUTHORIZED, "Mcp-Session-Id": client.sessionId, Host: "evil.com" };
+  expect(readError(await send(sidecar.url, { method, headers }))).toStrictEqual(HOST_NOT_ALLOWED);
+  expect(readError(await ping({}))).toStrictEqual(PONG);
+});
+
+it("the error names the host and the setting to change", async () => {
+  expect(errorMessage(await ping({ Host: "evil.com:80" }))).toBe(
+    'The host "evil.com:80" is not allowed; to allow it, add it to CLAW_MCP_STDIO_ALLOWED_HOSTS.',
+  );
+});
+
+it.each([
+  ["http://evil.com/mcp", "localhost"],
+  ["HTTP://evil.com/mcp", "localhost"],
+  ["http://localhost/mcp", "evil.com"],
+  ["https://evil.com/mcp?x=/", "evil.com"],
+  ["ftp://evil.com/mcp", "localhost"],
+  ["http://evil.com/status", "localhost"],
+])("the request line %s and the Host header %s are both checked", async (target, host) => {
+  expect(readError(await pingRaw(target, `Host: ${host}`))).toStrictEqual(HOST_NOT_ALLOWED);
+});
+
+it("an HTTP/1.0 request without a host is accepted", async () => {
+  expect(readError(await pingRaw("POST /mcp HTTP/1.0"))).toStrictEqual(PONG);
+});
+
+it("a pod on all interfaces accepts any host, but only local pages", async () => {
+  await using pod = await Pod.start();
+  const podClient = await new McpClient(`${pod.origin}/mcp`).open();
+  for (const host of ["search.default.svc.cluster.local:8080", "10.1.2.3:8080", "my_service", "localhost"]) {
+    expect(readError(await ping({ Host: host }, podClient))).toStrictEqual(PONG);
+  }
+  const rebound = { Host: "evil.com", Origin: "http://evil.com" };
+  expect(readError(await ping(rebound, podClient))).toStrictEqual(ORIGIN_NOT_ALLOWED);
+  expect(readError(await ping({ Host: "search:8080", Origin: PAGE }, podClient))).toStrictEqual(PONG);
+});
+
+it("*.host accepts all names below a host, and not the host itself", async () => {
+  await using pod = await Pod.start({ env: { CLAW_MCP_STDIO_ALLOWED_HOSTS: "*.mcp.example,*.only.example:8443" } });
+  const podClient = await new McpClient(`${pod.origin}/mcp`).open();
+  for (const host of ["a.mcp.example", "A.B.MCP.Example.:8080", "a.only.example:8443", "localhost"]) {
+    expect(readError(await ping({ Host: host }, podClient))).toStrictEqual(PONG);
+  }
+  for (const host of ["mcp.example", ".mcp.example", "amcp.example", "a.mcp.example.evil.com", "a.only.example", "a.only.example:80"]) {
+    expect(readError(await ping({ Host: host }, podClient))).toMatchObject({ status: 403 });
+  }
+});
+
+it("* accepts every host on loopback, but gives no details to public names", async () => {
+  await using open = await HttpBench.start({ env: { CLAW_MCP_STDIO_ALLOWED_HOSTS: "*" } });
+  const openClient = await open.client();
+  for (const host of ["mcp.example", "10.1.2.3:8080"]) expect(readError(await ping({ Host: host }, openClient))).toStrictEqual(PONG);
+  const statusFor = async (host: string): Promise<number> =>
+    (await send(`${open.origin}/status`, { method: "GET", headers: { Host: host } })).status;
+  expect([await statusFor("mcp.example"), await statusFor("10.1.2.3:8080")]).toEqual([403, 200]);
+});
+
+async function preflight(requested: string, origin = PAGE): Promise<HttpReply> {
+  const headers = { ...PREFLIGHT, Origin: origin, "Access-Control-Request-Headers": requested };
+  return send(sidecar.url, { method: "OPTIONS", headers });
+}
+
+/** Returns the headers that the page may send, in lower case. */
+async function allowed(requested: string): Promise<string[]> {
+  return String((await preflight(requested)).headers["access-control-allow-headers"])
+    .toLowerCase()
+    .split(",");
+}
+
+it("the headers of 2026-07-28 are allowed", async () => {
+  const names = await allowed("content-type,mcp-method,mcp-name,mcp-protocol-version");
+  expect(names).toEqual(expect.arrayContaining(["content-type", "authorization", "mcp-method", "mcp-name", "mcp-protocol-version"]));
+});
+
+it("the headers of arguments are allowed, as the page asks for them", async () => {
+  const names = await allowed("content-type, mcp-param-region ,Mcp-Param-Tier");
+  expect(names).toEqual(expect.arrayContaining(["mcp-param-region", "mcp-param-tier"]));
+  expect((await allowed("content-type")).filter((name) => name.startsWith("mcp-param-"))).toEqual([]);
+});
+
+it.each(["x-other", "mcp-param-", "mcp-parameter", "mcp-param-a b"])("the header %s is not allowed", async (name) => {
+  expect(await allowed(`content-type,${name}`)).not.toContain(name);
+});
+
+it("a page of another site gets no headers", async () => {
+  const reply = await preflight("mcp-method,mcp-param-region", "https://evil.com");
+  expect(failureOf(reply)).toEqual([403, -32000, "ORIGIN_NOT_ALLOWED"]);
+  expect(Object.keys(reply.headers).filter((name) => name.startsWith("access-control-"))).toEqual([]);
+});
+
+it("the page may read results, errors and the time to wait of MCP 2026-07-28", async () => {
+  const page = sidecar.modernClient({ token: TOKEN, headers: { Origin: PAGE } });
+  const replies = [
+    await page.callTool("echo", { text: "hi" }),
+    await page.request("ping"),
+    await page.callTool("progress", {}, { meta: { progressToken: 1 } }),
+  ];
+  expect(replies.map(({ status }) => status)).toEqual([200, 404, 200]);
+  for (const { headers } of replies) {
+    expect(headers["access-control-allow-origin"]).toBe(PAGE);
+    expect(headers["access-control-expose-headers"]).toContain("Retry-After");
+  }
 });
