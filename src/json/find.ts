@@ -40,7 +40,7 @@ export function stringOf(text: string, span: Span | undefined): string | undefin
   return span !== undefined && text[span.start] === '"' ? decodeString(text, span.start, span.end) : undefined;
 }
 
-/** @returns undefined if a level of the path is absent or not an object. */
+/** @returns undefined if a level of the path is absent or not an object, and for the start -1 of an absent value. */
 export function findPath(text: string, start: number, path: readonly string[]): Span | undefined {
   let span: Span | undefined = { start, end: text.length };
   for (const name of path) {

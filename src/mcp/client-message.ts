@@ -1,4 +1,4 @@
-import { findMembers, textOf } from "../json/find.ts";
+import { findMembers, findPath, textOf } from "../json/find.ts";
 import type { Outline } from "../json/read.ts";
 import { shorten, utf8Length } from "../json/text.ts";
 import {
@@ -149,9 +149,9 @@ function findWrongMeta(outline: Outline): string | undefined {
   if (token !== undefined && !TYPES["a string or an integer"](token)) return '"progressToken" must be a string or an integer';
   if (isLong(outline, Slot.meta)) return undefined;
   if (!outline.hasEscapedName && outline.textAt(Slot.meta)?.includes(MetaKey.relatedTask) !== true) return undefined;
-  const [task] = findMembers(text, outline.start(Slot.meta), [MetaKey.relatedTask]).spans;
+  const task = findPath(text, outline.start(Slot.meta), [MetaKey.relatedTask]);
   if (task === undefined) return undefined;
-  const [taskId] = text[task.start] === "{" ? findMembers(text, task.start, ["taskId"]).spans : [];
+  const taskId = findPath(text, task.start, ["taskId"]);
   return taskId !== undefined && text[taskId.start] === '"'
     ? undefined
     : `"${MetaKey.relatedTask}" must be an object with the string "taskId"`;

@@ -295,7 +295,6 @@ export function hasBatches(protocolVersion: string): boolean {
 }
 
 export function refusesRevision({ text, outline }: RequestMessage | ResponseMessage): boolean {
-  if (outline.firstAt(Slot.error) !== "{") return false;
   const code = Number(textOf(text, findPath(text, outline.start(Slot.error), ["code"])));
   return code === JsonRpcErrorCode.UnsupportedVersion || code === JsonRpcErrorCode.MethodNotFound;
 }

@@ -50,7 +50,7 @@ export function discoverResult(resultText: string, era: "legacy" | "modern"): st
 export function initializeResult(resultText: string, era: "legacy" | "modern", protocolVersion: string): string {
   const version = JSON.stringify(protocolVersion);
   if (era === "legacy") {
-    const [versionSpan] = findMembers(resultText, 0, ["protocolVersion"]).spans;
+    const versionSpan = findPath(resultText, 0, ["protocolVersion"]);
     const tasks = findPath(resultText, 0, ["capabilities", "tasks"]);
     const edits = tasks !== undefined && resultText[tasks.start] === "{" ? removeMember(resultText, tasks.start, "list") : [];
     return applyEdits(resultText, versionSpan === undefined ? edits : [{ ...versionSpan, text: version }, ...edits]);
@@ -100,7 +100,7 @@ export function serverInfoOf(initialized: string): string | undefined {
 }
 
 export function clientInfoOf({ text, outline }: RequestMessage): string | undefined {
-  return outline.has(Slot.params) ? shortInfo(textOf(text, findPath(text, outline.start(Slot.params), ["clientInfo"]))) : undefined;
+  return shortInfo(textOf(text, findPath(text, outline.start(Slot.params), ["clientInfo"])));
 }
 
 /**
@@ -388,7 +388,7 @@ function outputSchemaEdits(text: string, result: number): Edit[] {
   const edits: Edit[] = [];
   if (tools === undefined || text[tools.start] !== "[") return edits;
   walk(text, tools.start, (start) => {
-    const schema = text[start] === "{" ? findPath(text, start, ["outputSchema"]) : undefined;
+    const schema = findPath(text, start, ["outputSchema"]);
     const type = schema && textOf(text, findPath(text, schema.start, ["type"]));
     if (schema !== undefined && type !== '"object"') for (const edit of removeMember(text, start, "outputSchema")) edits.push(edit);
   });
@@ -431,8 +431,8 @@ function urlQuestions(body: string, error: Span): string[] {
 }
 
 export function withSubscriptionId(text: string, idText: string): string {
-  const [params] = findMembers(text, 0, ["params"]).spans;
-  const [meta] = params === undefined ? [] : findMembers(text, params.start, ["_meta"]).spans;
+  const params = findPath(text, 0, ["params"]);
+  const meta = params && findPath(text, params.start, ["_meta"]);
   const metaMember = ["_meta", metaWith(text, meta, MetaKey.subscriptionId, idText)] as const;
   const edits =
     params === undefined

@@ -237,6 +237,5 @@ function requestOf(call: ClientCall | undefined): RepeatableRequest | undefined 
 }
 
 function errorText({ text, outline }: ResponseMessage): string {
-  const error = outline.firstAt(Slot.error) === "{" ? findPath(text, outline.start(Slot.error), ["message"]) : undefined;
-  return shorten(stringOf(text, error) ?? "no message");
+  return shorten(stringOf(text, findPath(text, outline.start(Slot.error), ["message"])) ?? "no message");
 }

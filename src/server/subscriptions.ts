@@ -54,8 +54,7 @@ export class ModernSubscription implements ReplyTarget {
     if (method === "notifications/cancelled") return this.end();
     if (method !== "notifications/subscriptions/acknowledged") return this.#notify(text);
     const former = this.#accepted;
-    const params = outline.start(Slot.params);
-    const span = findPath(text, params, ["notifications"]);
+    const span = findPath(text, outline.start(Slot.params), ["notifications"]);
     const read = span === undefined ? EMPTY : readFilter({ text, outline });
     this.#accepted = "lists" in read ? read : EMPTY;
     if (former === undefined) acknowledge(this.#reply, span === undefined ? "{}" : text.slice(span.start, span.end));
