@@ -25,7 +25,7 @@ import { EventLog } from "./session/replay.ts";
 import type { Principal, Session } from "./session/session.ts";
 import { SessionStore } from "./session/store.ts";
 
-/** For a server that gets `initialize` only. */
+/** Added to the error if a server that gets only `initialize` does not know it. */
 const ERA_HINT = "; a server without sessions needs MODERN=on, CHILD_ERA=auto or modern, and no ISOLATION=session";
 
 /** For a server that gets `server/discover` only. */
@@ -40,7 +40,7 @@ export interface ServerOptions {
   readonly observeLane: ((lane: string, isProbe: boolean) => UpstreamObserver) | undefined;
 }
 
-/** In which a second process answers a discovery: this, or some times as long as the first process took to be ready. */
+/** Time for a second process to answer a discovery: this, or some times as long as the first process took to be ready. */
 const MIN_PROBE_MS = 5000;
 const PROBE_BOOTS = 3;
 
@@ -119,7 +119,7 @@ export class McpServer {
     return [...names].filter((name) => typeof name === "string");
   }
 
-  /** Visible or not. */
+  /** Hidden tools too. */
   listTools(timeoutMs: number): Promise<ToolList> {
     return this.#pool.shared.lane.tools.list(timeoutMs);
   }

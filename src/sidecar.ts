@@ -71,7 +71,6 @@ export interface SidecarOptions {
   readonly log: Log;
   /** For the page; undefined without one. */
   readonly recentLog: RecentLog | undefined;
-  /** At any time from the start. */
   readonly kill: AbortSignal;
   /** Undefined for a real process. */
   readonly startProcess?: typeof startProcess | undefined;

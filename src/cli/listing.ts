@@ -165,7 +165,7 @@ export async function listFromUrl(
 
 /** Without capabilities (MCP 2025-11-25 and 2026-07-28, basic/transports). */
 class Endpoint {
-  /** That of the last message. */
+  /** The last one sent. */
   method = "";
   readonly #url: URL;
   readonly #signal: AbortSignal;

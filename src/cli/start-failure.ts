@@ -18,7 +18,7 @@ export interface StartFailure {
   readonly output?: readonly string[];
 }
 
-/** In other programs. */
+/** Commands of other programs. */
 const SYNONYMS: ReadonlyMap<string, string> = new Map([
   ["start", "serve"],
   ["run", "serve"],

@@ -45,7 +45,7 @@ export interface CommandLine {
 const OPTIONAL_VALUES: ReadonlySet<string> = new Set(["on", "off"]);
 const HELP_TOPIC = "all";
 
-/** Of other programs. */
+/** Words that other programs use. */
 const OTHER_WAYS: ReadonlyMap<string, string> = new Map([
   ["stdio", "write the command of the server, word by word, after --"],
   ["outputTransport", "the sidecar serves Streamable HTTP, and HTTP+SSE too with --legacy-sse"],

@@ -43,7 +43,7 @@ export class Post {
   readonly acceptedAtMs: number;
   readonly holder: Principal | string;
   readonly version: string | undefined;
-  /** Valid or not. */
+  /** As sent, valid or not. */
   readonly sessionId: string | undefined;
   readonly accepted: Accepted;
   /** Only `use` changes it. */

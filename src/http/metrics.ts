@@ -244,7 +244,7 @@ const REUSE_FACTOR = 10;
 
 /** In the text format of Prometheus (docs/METRICS.md). */
 export function createMetricsRoute({ defects, nowMs, records }: Context, status: () => Status): Route {
-  /** That of the present scrape. */
+  /** Read once for each scrape. */
   let current = status();
   let registry: Prometheus.Registry | undefined;
   /** Responses share its bytes, so those that are not read take no more memory. */

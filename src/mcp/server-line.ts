@@ -35,9 +35,8 @@ export interface ResponseAfterText {
 
 export type ServerReading = Reading | ResponseAfterText;
 
-/** Why a message is skipped. */
 export const OTHER_TEXT = "other text is on the line of the message";
-/** Of places in a line. */
+/** Places in a line that may begin a message. */
 const MAX_STARTS = 8;
 /** Of escape sequences after a message. */
 const MAX_TRAILER_LENGTH = 64;

@@ -63,7 +63,7 @@ export class Counters {
     noiseLines: 0,
   };
   readonly policy = {
-    /** Sent or not. */
+    /** Calls with them, sent or not. */
     invalidArguments: 0,
     argumentChecksGivenUp: 0,
     truncatedResults: 0,
@@ -105,7 +105,6 @@ export interface RejectedRequest {
   /** Found before the body was read, so it cannot quote the body. */
   readonly reason: string | undefined;
   readonly principal: string;
-  /** Valid or not. */
   readonly sessionId: string | undefined;
   /** As declared; undefined if it is unknown. */
   readonly requestBytes: number | undefined;
@@ -160,7 +159,6 @@ export class RequestRecord implements EndedRequest {
 }
 
 export class RecentItems<Item> {
-  /** Those so far. */
   count = 0;
   readonly #maxCount: number;
   readonly #maxLength: number;

@@ -91,12 +91,11 @@ function fieldInput(id: string, field: Field, text: string, onInput: (text: stri
 const WHOLE = unknownField("Arguments");
 
 interface Props {
-  /** The schema of the server. */
+  /** A part of the tool's schema. */
   readonly of: unknown;
   /** True to fill in required values with samples. */
   readonly isFilled: boolean;
   readonly onSubmit: (value: JsonObject) => void;
-  /** The buttons. */
   readonly children: ComponentChildren;
 }
 

@@ -102,7 +102,7 @@ function targetOf(root: JsonObject, reference: string): unknown {
     .reduce<unknown>((part, name) => (isObject(part) && Object.hasOwn(part, name) ? part[name] : undefined), root);
 }
 
-/** The only one beside null. */
+/** The only type beside null. */
 function typeOf({ type }: JsonObject): unknown {
   const types = [type].flat().filter((each) => each !== "null");
   return types.length === 1 ? types[0] : undefined;
@@ -126,7 +126,7 @@ function optionLabel(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** The schema probably allows it. */
+/** A value that the schema probably allows. */
 function sampleOf(root: JsonObject, schema: unknown, depth: number): unknown {
   const own = resolved(root, schema);
   const example: unknown = Array.isArray(own["examples"]) ? own["examples"][0] : undefined;

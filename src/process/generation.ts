@@ -32,9 +32,9 @@ import { boundedReaders, type OutputListener, OutputReader, StdinWriter } from "
  * servers fail in any era, but those without sessions may reject `initialize` with any error.
  */
 const SECOND_ATTEMPT_MS = 2000;
-/** For the real response, after an error without an id. */
+/** The response may still come so long after an error without an id. */
 const UNADDRESSED_MS = 1000;
-/** For an exit without a signal, after the end of stdin. */
+/** The server may exit by itself so long after the end of stdin; then it gets SIGTERM. */
 const STDIN_GRACE_MS = 1000;
 const TERM_GRACE_MS = 2000;
 /** Only a process in uninterruptible sleep outlasts this. */

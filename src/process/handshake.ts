@@ -80,7 +80,7 @@ export class Handshake {
   current: Attempt;
   /** The attempt that has succeeded begins the next generation, or else the first one. */
   #next: Attempt;
-  /** Of the first attempt, while there is another one. It stays the reason if that has no response. */
+  /** The error of the first attempt, while there is another one. It stays the reason if that has no response. */
   refusal: HandshakeError | undefined;
   /** Follows an `initialize`. Undefined until a client has sent its own. */
   initialized: string | undefined = INITIALIZED;

@@ -148,7 +148,7 @@ function keepBuffer(buffer: typeof EMPTY): void {
   if (spare !== undefined && buffer.length > spare.buffer.length) spare.buffer = buffer;
 }
 
-/** Of short memory, before a line is discarded. Meanwhile, clients may make room. */
+/** Memory is short for so long before a line is discarded. Meanwhile, clients may make room. */
 const SHORT_MS = 1000;
 
 /**
@@ -188,7 +188,7 @@ export interface OutputListener {
   onDefect(error: unknown): void;
 }
 
-/** Of a pause while memory is short, and until the next one if it was in vain. */
+/** Longest pause of stdout while memory is short, and time until the next one if it was in vain. */
 const MAX_PAUSE_MS = 1000;
 const PAUSE_CHECK_MS = 20;
 const MAX_TURN_MS = 50;

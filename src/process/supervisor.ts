@@ -92,7 +92,6 @@ export class Supervisor implements Upstream {
     this.#generation?.abandon(kind, reason);
   }
 
-  /** Takes a bounded time. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#generation?.stop("stopped", "shutdown");

@@ -35,7 +35,7 @@ export class AskingCall implements Askable, ReplyTarget {
   readonly memory: MemoryAccount;
   declared: AskKinds;
   missing: AskKinds = 0;
-  /** That of the client's next request, while the call is parked. Only `ParkedCalls` changes it. */
+  /** The `requestState` that the client's next request must repeat, while the call is parked. Only `ParkedCalls` changes it. */
   state: string | undefined;
   /** When the client is asked; while the call is parked, the next sign to the server, or the end. */
   readonly timer: Timer;
@@ -332,7 +332,7 @@ export class SharedQuestions {
       for (const question of this.questions.about(undefined)) this.#refuse(question, AMBIGUOUS);
       if (!this.#isPinged) {
         this.#isPinged = true;
-        calls.ask("ping", {}, () => (this.#isPinged = false));
+        calls.requestOwn("ping", {}, () => (this.#isPinged = false));
       }
     }
     if (call.state === "ended") {
@@ -342,7 +342,7 @@ export class SharedQuestions {
     this.assign();
   }
 
-  /** Also for a server that has become ready. */
+  /** Gives waiting questions to the only call in flight, or refuses them. Must be called after each change. */
   assign(): void {
     const { calls } = this.questions;
     const waiting = this.questions.about(undefined);

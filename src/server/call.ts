@@ -101,7 +101,7 @@ export class Call implements Outgoing {
   toolName: string | undefined;
   /** That of the client's current request; undefined for a notification, and for a request that waits. */
   reply: Reply | undefined;
-  /** Also its progress token. A suspended call goes on with another one. */
+  /** The id at the server, also as progress token. A suspended call is repeated under another one. */
   wireId = Number.NaN;
   text: string;
   byteLength: number;
@@ -119,7 +119,7 @@ export class Call implements Outgoing {
   /** When it times out; `extend` renews it up to the last one. */
   deadlineMs = Infinity;
   lastDeadlineMs = Infinity;
-  /** When its response begins, because it takes long; Infinity once it has, or if nobody waits. */
+  /** When a slow call's response begins as an event stream; Infinity once it has, or if nobody waits. */
   slowAtMs = Infinity;
   /** True if its client has seen progress or a question: it must not begin again. */
   mustNotRestart = false;
@@ -235,7 +235,7 @@ export function addLoads(loads: Iterable<LaneLoad>): LaneLoad {
   return { requestsInFlight, waiting, queuedBytes };
 }
 
-/** Of sending a request twice: `safe` if it only reads, `idempotent` if twice is the same as once. */
+/** What sending a request twice does: `safe` if it only reads, `idempotent` if twice is the same as once. */
 export type Effect = "safe" | "idempotent" | "unknown";
 
 const SAFE_METHODS: ReadonlySet<string> = new Set([

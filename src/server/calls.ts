@@ -38,10 +38,10 @@ import { RequestQueue } from "./queue.ts";
 import { Semaphore } from "./slots.ts";
 import { ClientTasks } from "./tasks.ts";
 
-/** Of a request that is kept to be sent again: a caller may have a thousand in flight. */
+/** A longer request is not kept for a retry: a caller may have a thousand in flight. */
 const MAX_KEPT_BYTES = 64 * 1024;
 /** The sidecar's own requests in flight: one client may cancel a thousand subscriptions at once. */
-const MAX_IN_TURN = 16;
+const MAX_IN_BACKGROUND = 16;
 /** For lines in the stdin that the server has caused, such as responses to its pings. */
 const MAX_OWN_BYTES = 256 * 1024;
 
@@ -51,7 +51,7 @@ export interface HeldRequest {
   readonly request: Pick<RequestMessage, "method" | "text">;
 }
 
-/** They distinguish a late response from one with a wrong id. */
+/** So many cancelled ids are remembered: their late responses are not counted as unknown. */
 const MAX_ABANDONED = 1000;
 
 /** The calls of one server: each is sent at once, queued until the server is ready and has a free slot, or rejected. */
@@ -84,10 +84,11 @@ export class Calls {
   /** In the order of their ids. A Map would leave old tables behind, which only a full garbage collection frees. */
   readonly #all: Call[] = [];
   readonly #abandoned = new RecentMap<unknown, string>(MAX_ABANDONED);
-  /** It answers in any order, but reads in the order of ids. */
+  /** The server reads in the order of ids, so it has read all requests up to this one. */
   #highestAnsweredId = 0;
-  /** The last id at that time; -1 before. A notification is anything but a request. */
+  /** The last id before the newest cancellation; -1 if there was none. A response to a later id proves that the server has read it. */
   #lastIdAtAbandon = -1;
+  /** The same for the newest line that was no request. */
   #lastIdAtNotification = -1;
   #openCount = 0;
   #empty: PromiseWithResolvers<void> | undefined;
@@ -96,7 +97,7 @@ export class Calls {
   #ownBytes = 0;
   #principal: MemoryHolder | undefined;
   readonly #sidecar = {};
-  readonly #inTurn = new Semaphore("the sidecar", MAX_IN_TURN);
+  readonly #background = new Semaphore("the sidecar", MAX_IN_BACKGROUND);
 
   /** @param isWaitingForClient true while the server waits for a client: that time does not count. */
   constructor(context: Context, upstream: Upstream, isWaitingForClient: () => boolean) {
@@ -161,14 +162,14 @@ export class Calls {
     // The end of a call that was evicted for this one may have sent another one, with a later id.
     this.#all.splice(this.#indexOf(call.wireId), 0, call);
     if (caller !== undefined) {
-      this.#open(call);
+      this.#countIn(call);
       call.holdMemory();
     }
     reply.onDisconnect = () => defects.guard("client disconnect", () => this.giveUp(call, "client disconnected", "unread"));
     if (place === "open") this.#admit(call);
     else {
       // Those in turn wait for others of the sidecar, however long these take.
-      if (call.semaphore !== this.#inTurn) call.expiresAtMs = reply.acceptedAtMs + this.#maxWaitMs(call);
+      if (call.semaphore !== this.#background) call.expiresAtMs = reply.acceptedAtMs + this.#maxWaitMs(call);
       this.#schedule(call);
     }
     return call;
@@ -222,7 +223,7 @@ export class Calls {
     for (const call of waiting) if (call.state === "queued") call.onReady?.();
   }
 
-  ask(method: string, params: object, onEnded: Call["onEnded"], onResult?: OnInternalResult, limits?: CallLimits): Call | undefined {
+  requestOwn(method: string, params: object, onEnded: Call["onEnded"], onResult?: OnInternalResult, limits?: CallLimits): Call | undefined {
     const target = resultTo((text, reason, error) => {
       // A failure during shutdown is expected.
       if (error !== undefined && error.code !== "SHUTTING_DOWN") this.context.log.warn({ method, reason }, "internal request failed");
@@ -232,22 +233,22 @@ export class Calls {
     return this.carry(undefined, reply, internalRequest(method, params, this.lastHandshake?.requestMeta), onEnded, limits);
   }
 
-  askInTurn({ method, params, isCurrent, onEnded, memory }: InternalRequest): void {
-    const call = this.ask(method, params, onEnded, undefined, { ...(isCurrent && sendIf(isCurrent)), semaphore: this.#inTurn });
+  requestInBackground({ method, params, isCurrent, onEnded, memory }: InternalRequest): void {
+    const call = this.requestOwn(method, params, onEnded, undefined, { ...(isCurrent && sendIf(isCurrent)), semaphore: this.#background });
     if (call === undefined || call.state === "ended") memory?.release();
     else call.memory = memory;
   }
 
   ping(onEnded?: () => void, limits?: CallLimits): Call | undefined {
-    return this.ask(this.lastHandshake?.pingMethod ?? "ping", {}, onEnded, undefined, limits);
+    return this.requestOwn(this.lastHandshake?.pingMethod ?? "ping", {}, onEnded, undefined, limits);
   }
 
-  open(target: ReplyTarget, request: RequestMessage): Call | undefined {
+  openStream(target: ReplyTarget, request: RequestMessage): Call | undefined {
     const reply = internalReply(this.context, target);
     return this.carry(undefined, reply, request, undefined, { timeoutMs: Infinity });
   }
 
-  endOpen(call: Call | undefined, reason: string): void {
+  endStream(call: Call | undefined, reason: string): void {
     if (call !== undefined) this.giveUp(call, reason, "unread");
   }
 
@@ -258,7 +259,7 @@ export class Calls {
    */
   sendInternal(text: string, cause?: MemoryAccount): boolean {
     if (this.inputRoomError(text) !== undefined) return false;
-    this.onNotification();
+    this.noteSentLine();
     if (cause !== undefined) {
       this.input?.send(createLine(cause, text));
       return true;
@@ -279,7 +280,7 @@ export class Calls {
     return hasRoom ? undefined : overloaded("its input queue is full");
   }
 
-  /** The same for a line that is never held. Held calls do not count: the server may need this line to end one. */
+  /** @returns the error if there is no room for a line that is sent at once. Held calls do not count: the server may need it to end one. */
   inputRoomError(text: string): SidecarError | undefined {
     return this.roomError(text, this.input?.queuedBytes ?? 0);
   }
@@ -316,7 +317,7 @@ export class Calls {
     this.#highestAnsweredId = Math.max(this.#highestAnsweredId, id);
   }
 
-  onNotification(): void {
+  noteSentLine(): void {
     this.#lastIdAtNotification = this.#ids.last;
   }
 
@@ -325,7 +326,7 @@ export class Calls {
     return this.#lastIdAtAbandon >= this.#highestAnsweredId;
   }
 
-  /** The same for all that it was sent besides requests. */
+  /** True if the server may not have read the newest line that was no request. */
   get hasUnreadNotification(): boolean {
     return Math.max(this.#lastIdAtNotification, this.#lastIdAtAbandon) >= this.#highestAnsweredId;
   }
@@ -406,7 +407,7 @@ export class Calls {
   /** Its client was asked: it takes no slot and no time. */
   park(call: Call): void {
     call.state = "parked";
-    this.#close(call);
+    this.#countOut(call);
     this.queue.free(call);
     this.onChanged?.(call);
   }
@@ -418,7 +419,7 @@ export class Calls {
     call.renew(acceptedAtMs);
     call.slowAtMs = acceptedAtMs + this.context.config.streamAfterMs;
     this.queue.take(call);
-    this.#open(call);
+    this.#countIn(call);
     this.#schedule(call);
     this.onChanged?.(call);
   }
@@ -467,7 +468,7 @@ export class Calls {
     call.memory?.release();
     this.#remove(call);
     call.onEnded?.(hasResult(outcome), outcome instanceof SidecarError ? outcome : undefined);
-    if (kind === "client" && state !== "parked") this.#close(call);
+    if (kind === "client" && state !== "parked") this.#countOut(call);
     this.queue.free(call);
     if (kind === "client") this.onChanged?.(call);
     if (reply === undefined || outcome === "unread") return;
@@ -502,7 +503,7 @@ export class Calls {
       else line.onEmptied?.();
     }
     // The next generation gets the state of that time.
-    for (const call of this.queue.entries) if (call.semaphore === this.#inTurn) this.end(call, "dismissed");
+    for (const call of this.queue.entries) if (call.semaphore === this.#background) this.end(call, "dismissed");
     for (const call of this.values()) {
       // The next generation may have other tools, so calls are checked again.
       if (call.state !== "checking") continue;
@@ -540,7 +541,7 @@ export class Calls {
     call.progressTokenText = request.outline.copyAt(Slot.metaProgressToken);
     call.timeoutMs = limits?.timeoutMs ?? requestTimeoutMs;
     call.timeoutSetting = limits?.timeoutMs === undefined ? "REQUEST_TIMEOUT_MS" : limits.timeoutSetting;
-    if (limits?.semaphore !== this.#inTurn) call.renew(acceptedAtMs);
+    if (limits?.semaphore !== this.#background) call.renew(acceptedAtMs);
     if (caller !== undefined) call.slowAtMs = acceptedAtMs + streamAfterMs;
     call.semaphore = limits?.semaphore;
     call.check = limits?.check;
@@ -569,13 +570,13 @@ export class Calls {
     return this.queue.isReady ? Math.min(holdTimeoutMs, timeoutMs / 2) : holdTimeoutMs;
   }
 
-  #open({ caller, reply }: Call): void {
+  #countIn({ caller, reply }: Call): void {
     reply?.accept();
     this.#openCount++;
     caller?.beginCall();
   }
 
-  #close({ caller }: Call): void {
+  #countOut({ caller }: Call): void {
     this.#openCount--;
     caller?.endCall(this.context.nowMs());
     if (this.#openCount > 0) return;
@@ -593,13 +594,13 @@ export class Calls {
     // A call that a server may have seen was checked before.
     if (call.check !== undefined && !isChecked && !call.isSent) return this.#check(call, call.check);
     const nowMs = this.context.nowMs();
-    if (call.semaphore === this.#inTurn) call.renew(nowMs);
+    if (call.semaphore === this.#background) call.renew(nowMs);
     if (nowMs >= call.deadlineMs) return this.#timeOut(call);
     const { account, reply } = call;
     if (account !== undefined) this.noteClient(account.holder);
     call.state = "passed";
     call.sentAtMs = nowMs;
-    if (reply === undefined) this.onNotification();
+    if (reply === undefined) this.noteSentLine();
     else {
       // A call that is queued for long may still fail with status 503, which is impossible once its response has begun.
       if (call.slowAtMs <= nowMs && call.sentNumber === 0) call.slowAtMs = nowMs + this.context.config.streamAfterMs;

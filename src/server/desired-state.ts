@@ -293,7 +293,7 @@ export class LegacyDriver {
 
   /** Without a server, the next one gets the state of that time. */
   #ask(request: InternalRequest): void {
-    if (this.#calls.queue.isReady) this.#calls.askInTurn(request);
+    if (this.#calls.queue.isReady) this.#calls.requestInBackground(request);
   }
 }
 
@@ -344,7 +344,7 @@ export class ModernDriver {
     this.#nextUpdate = new Timer(timers, () => this.update());
     this.#overdue = new Timer(timers, () => {
       const next = this.#next;
-      calls.endOpen(next?.call, "not acknowledged in time");
+      calls.endStream(next?.call, "not acknowledged in time");
       if (next !== undefined) this.#reject(next, true);
     });
   }
@@ -411,7 +411,7 @@ export class ModernDriver {
     if (method === "notifications/cancelled") {
       const ended = [this.#current, this.#next].find((each) => each?.call?.wireId === wireId);
       // The call would stay open otherwise, because the server sends no response.
-      this.#calls.endOpen(ended?.call, "ended by the server");
+      this.#calls.endStream(ended?.call, "ended by the server");
       if (ended !== undefined) this.#onListenEnd(ended, true);
     } else if (method === "notifications/subscriptions/acknowledged") {
       // It repeats the URIs of the sidecar's own filter, so it may be as long as that.
@@ -470,7 +470,7 @@ export class ModernDriver {
     this.#next = listening;
     const target = resultTo((_text, _reason, error) => this.#onListenEnd(listening, error === undefined));
     // It may fail at once.
-    listening.call = this.#calls.open(target, request);
+    listening.call = this.#calls.openStream(target, request);
     this.#overdue.set(context.nowMs() + context.config.requestTimeoutMs);
   }
 
@@ -498,7 +498,7 @@ export class ModernDriver {
   }
 
   #endCurrent(reason: string): void {
-    this.#calls.endOpen(this.#current?.call, reason);
+    this.#calls.endStream(this.#current?.call, reason);
     this.#current = undefined;
   }
 

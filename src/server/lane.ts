@@ -221,7 +221,7 @@ export class Lane implements SessionLane, UpstreamListener {
     const { calls } = this;
     calls.handshake = calls.lastHandshake = handshake;
     // Such as `notifications/initialized`, which the server may answer with an error.
-    calls.onNotification();
+    calls.noteSentLine();
     this.tools.onReady(handshake);
     // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
     const changes = this.#capabilities.change(handshake, this.#isPrivate);

@@ -26,7 +26,7 @@ export interface Profile {
   readonly holder?: MemoryHolder;
   /** What the server may ask its client, by the handshake of the sidecar. */
   readonly offered?: AskKinds;
-  /** That of the client of a private server, or if sessions may share it, one of the sidecar. */
+  /** What a private server gets: its client's `initialize`, or one made from `terms` if sessions may share it. */
   readonly initialize?: RequestMessage;
   /** Those of the session that starts a private server. */
   readonly streams?: SessionStreams;
@@ -217,15 +217,15 @@ export class Pool {
   /**
    * Finds the server for a client, or the place of a new one.
    *
-   * @param shared that of `findShared`.
+   * @param joinable that of `findJoinable`.
    * @returns what starts the server, if it does not run yet; or the error if there is no place now.
    */
-  findPlace(initialize: RequestMessage, streams: SessionStreams, shared: PooledServer | undefined): (() => PooledServer) | SidecarError {
+  findPlace(initialize: RequestMessage, streams: SessionStreams, joinable: PooledServer | undefined): (() => PooledServer) | SidecarError {
     const isPrivate = this.isPrivate(initialize);
     if (isPrivate && Buffer.byteLength(initialize.text) > MAX_KEPT_BYTES) return initializeTooLarge(MAX_KEPT_BYTES);
     if (this.#isEnding) return shuttingDown();
     if (!isPrivate) return () => this.shared;
-    if (shared !== undefined) return () => shared;
+    if (joinable !== undefined) return () => joinable;
     const { memory } = streams;
     const { holder } = memory;
     const place = this.#placeFor("private", holder);
@@ -241,7 +241,8 @@ export class Pool {
     };
   }
 
-  findShared(initialize: RequestMessage, streams: Pick<SessionStreams, "canResume" | "memory">): PooledServer | undefined {
+  /** The private server that one more session of its client may share. */
+  findJoinable(initialize: RequestMessage, streams: Pick<SessionStreams, "canResume" | "memory">): PooledServer | undefined {
     const terms = this.isPrivate(initialize) ? this.#termsOf(initialize, streams) : undefined;
     return this.#of("private").find(({ lane, lease, profile, state }) => {
       if (terms === undefined || profile.terms?.capabilitiesText !== terms.capabilitiesText || state === "stopping") return false;

@@ -80,12 +80,12 @@ export class SessionOpener {
     onOpen: (session: Session | KnownSession) => void,
   ): void {
     const { memory, canResume } = streams;
-    const shared = this.#pool.findShared(request, streams);
-    if (shared !== undefined && shared.lane.calls.handshake === undefined) {
+    const joinable = this.#pool.findJoinable(request, streams);
+    if (joinable !== undefined && joinable.lane.calls.handshake === undefined) {
       const again = (): void => this.initialize(reply, request, streams, owner, onOpen);
-      return shared.lane.hold({ owner: { memory }, reply, request }, again, (error) => reply.refuse(error));
+      return joinable.lane.hold({ owner: { memory }, reply, request }, again, (error) => reply.refuse(error));
     }
-    const server = this.#acquire(request, streams, shared, !reply.isAccepted);
+    const server = this.#acquire(request, streams, joinable, !reply.isAccepted);
     if (server instanceof SidecarError) return reply.refuse(server);
     const isPrivate = server.profile.kind === "private";
     server.lane.initialize({
@@ -172,19 +172,19 @@ export class SessionOpener {
       // The shared server, which may restart, shows if there are others.
       if (!this.#pool.isDecided(known.initialize)) return this.#pool.shared.lane.whenReady(held, takeUp, onFailed);
       if (!startsServer && this.#pool.isPrivate(known.initialize)) return onTaken(answerElsewhere());
-      const shared = this.#pool.findShared(known.initialize, { canResume: true, memory });
-      if (shared?.lease === "first") shared.lane.hold(held, takeUp, onFailed);
-      else onTaken(this.#takeUp(known, memory, shared));
+      const joinable = this.#pool.findJoinable(known.initialize, { canResume: true, memory });
+      if (joinable?.lease === "first") joinable.lane.hold(held, takeUp, onFailed);
+      else onTaken(this.#takeUp(known, memory, joinable));
     };
     let isFirst = true;
     takeUp();
   }
 
-  #takeUp(known: KnownSession, memory: MemoryAccount, shared: PooledServer | undefined): Session | SidecarError {
+  #takeUp(known: KnownSession, memory: MemoryAccount, joinable: PooledServer | undefined): Session | SidecarError {
     const { initialize, owner } = known;
     // Without the rate, a client that can sign ids would have as many sessions as it likes.
     const streams = this.createStreams(memory, !this.#unopened.delete(known.id));
-    const server = this.#acquire(initialize, streams, shared, this.#ids.keys.isKnownTo(owner));
+    const server = this.#acquire(initialize, streams, joinable, this.#ids.keys.isKnownTo(owner));
     const session = server instanceof SidecarError ? server : this.#open(server, streams, known);
     if (session instanceof Session) return session;
     if (!(server instanceof SidecarError)) this.#pool.release(server);
@@ -210,11 +210,11 @@ export class SessionOpener {
   #acquire(
     initialize: RequestMessage,
     streams: SessionStreams,
-    shared: PooledServer | undefined,
+    joinable: PooledServer | undefined,
     isLimited: boolean,
   ): PooledServer | SidecarError {
     const { config, nowMs } = this.#context;
-    const acquire = this.#pool.findPlace(initialize, streams, shared);
+    const acquire = this.#pool.findPlace(initialize, streams, joinable);
     if (acquire instanceof SidecarError) return acquire;
     if (!this.#sessions.hasRoomFor(streams.memory.holder)) return tooManySessions(this.#sessions.maxSessions);
     const waitMs = isLimited ? this.#rate?.take(nowMs()) : undefined;

@@ -47,7 +47,7 @@ export class ModernSubscription implements ReplyTarget {
 
   open(): void {
     this.#calls.noteClient(this.#holder);
-    this.#call = this.#calls.open(this, this.#request);
+    this.#call = this.#calls.openStream(this, this.#request);
   }
 
   onNotification({ method, text, outline }: NotificationMessage): void {
@@ -68,7 +68,7 @@ export class ModernSubscription implements ReplyTarget {
   }
 
   cancel(): void {
-    this.#calls.endOpen(this.#call, "the subscription has ended");
+    this.#calls.endStream(this.#call, "the subscription has ended");
   }
 
   finish(outcome: string | SidecarError | undefined): undefined {

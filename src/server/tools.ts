@@ -233,7 +233,7 @@ export class ServerTools {
       if (text === undefined || (limits === undefined && this.#isOutdated && this.#restarts < MAX_RESTARTS))
         return onListed({ tools: undefined, problem: reason, code: error?.code });
       const { done, value } = pages.next(text);
-      if (done !== true) return void this.#calls.ask("tools/list", value, undefined, onResult, limits?.());
+      if (done !== true) return void this.#calls.requestOwn("tools/list", value, undefined, onResult, limits?.());
       const { tools, problem } = value;
       if (tools !== undefined && problem !== undefined)
         this.#calls.context.log.warn({ method: "tools/list", count: tools.length, reason: problem }, "tools/list is not complete");

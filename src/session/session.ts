@@ -72,7 +72,7 @@ export interface KnownSession {
   readonly id: string;
   readonly owner: Principal | undefined;
   readonly protocolVersion: string;
-  /** In place of the one that has opened it elsewhere. */
+  /** Made from the claims of the id: the client's own went to another replica. */
   readonly initialize: RequestMessage;
 }
 
