@@ -11,6 +11,8 @@ const Conversation = z.strictObject({
   /** By the names that a model sees. */
   calls: z.array(z.strictObject({ tool: z.string(), args: z.record(z.string(), z.unknown()) })),
   answer: z.string(),
+  /** Other tools, of devices that may register them late. The model is asked when they are there. */
+  awaits: z.array(z.string()).default([]),
 });
 export type Conversation = z.infer<typeof Conversation>;
 

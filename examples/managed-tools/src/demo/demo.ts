@@ -77,7 +77,7 @@ async function compileAgent(
   folder: string,
   sidecars: readonly DeclaredSidecar[],
   urls: ReadonlyMap<string, string>,
-  { calls }: Conversation,
+  { calls, awaits }: Conversation,
 ): Promise<CompiledAgent> {
   const origins = new Map([...urls].map(([name, url]) => [name, new URL(url).origin]));
   let isWaiting = false;
@@ -89,7 +89,7 @@ async function compileAgent(
     const [agent] = agents;
     if (agent === undefined) throw new Error("The pod has no agent.");
     const tools = new WireTools(agent.manifest);
-    const missing = calls.map(({ tool }) => tool).filter((name) => tools.find(name) === undefined);
+    const missing = [...calls.map(({ tool }) => tool), ...awaits].filter((name) => tools.find(name) === undefined);
     if (missing.length > 0 && Date.now() < deadline) {
       if (!isWaiting) process.stderr.write(`waiting for the tools ${missing.join(", ")}\n`);
       isWaiting = true;
@@ -97,7 +97,7 @@ async function compileAgent(
     }
     // A real model uses those that are there.
     if (missing.length > 0 && variable("MODEL_URL") === undefined) {
-      throw new Error(`${agent.name} has no tools ${missing.join(", ")}, which the scripted model calls: start their devices.`);
+      throw new Error(`${agent.name} has no tools ${missing.join(", ")}, which the script names: start their devices.`);
     }
     writeAgents(join(folder, "context"), agents);
     return agent;
