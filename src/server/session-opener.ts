@@ -159,15 +159,13 @@ export class SessionOpener {
       onTaken(error);
     };
     const { id, owner } = found;
-    const takeUp = (): void => {
+    const takeUp = (known = this.recognize(id, owner)): void => {
       // Another request may have taken it up or ended it, or its token was removed, while the body arrived or the request waited.
       if (owner?.isRevoked === true) return onTaken(sessionNotFound());
       const open = this.#sessions.get(id, owner);
       const former = open?.isMoving === true ? this.#pool.serverOf(open) : undefined;
       if (former !== undefined) return former.lane.hold(held, takeUp, onFailed);
       if (open !== undefined) return onTaken(open);
-      const known = isFirst && "initialize" in found ? found : this.recognize(id, owner);
-      isFirst = false;
       if (known === undefined) return onTaken(sessionNotFound());
       // The shared server, which may restart, shows if there are others.
       if (!this.#pool.isDecided(known.initialize)) return this.#pool.shared.lane.whenReady(held, takeUp, onFailed);
@@ -176,8 +174,7 @@ export class SessionOpener {
       if (joinable?.lease === "first") joinable.lane.hold(held, takeUp, onFailed);
       else onTaken(this.#takeUp(known, memory, joinable));
     };
-    let isFirst = true;
-    takeUp();
+    takeUp("initialize" in found ? found : undefined);
   }
 
   #takeUp(known: KnownSession, memory: MemoryAccount, joinable: PooledServer | undefined): Session | SidecarError {
