@@ -26,7 +26,7 @@ export type CallCheck = (onVerdict: (verdict: CallVerdict | undefined) => void) 
 export interface CallLimits {
   readonly timeoutMs?: number;
   readonly timeoutSetting?: "REQUEST_TIMEOUT_MS" | "TOOL_TIMEOUTS_MS" | undefined;
-  /** That of its tool, or of the sidecar's requests in turn. */
+  /** That of its tool, or of the sidecar's requests in the background. */
   readonly semaphore?: Semaphore;
   readonly check?: CallCheck | undefined;
 }

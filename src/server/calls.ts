@@ -168,7 +168,7 @@ export class Calls {
     reply.onDisconnect = () => defects.guard("client disconnect", () => this.giveUp(call, "client disconnected", "unread"));
     if (place === "open") this.#admit(call);
     else {
-      // Those in turn wait for others of the sidecar, however long these take.
+      // Those in the background wait for others of the sidecar, however long these take.
       if (call.semaphore !== this.#background) call.expiresAtMs = reply.acceptedAtMs + this.#maxWaitMs(call);
       this.#schedule(call);
     }

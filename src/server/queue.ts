@@ -64,7 +64,7 @@ export class RequestQueue {
       this.take(call);
       return "open";
     }
-    // What causes those in turn has a limit, and they end with the server.
+    // What causes those in the background has a limit, and they end with the server.
     const isInTurn = kind === "sidecar" && semaphore !== undefined;
     if (!isInTurn && this.#isOver) return undefined;
     if (kind !== "sidecar") {

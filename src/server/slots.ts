@@ -14,7 +14,7 @@ export class Turns<Key, Value> extends Map<Key, Value> {
   }
 }
 
-/** Limits the calls of one tool in a lane, or the requests in turn. It keeps the holders, so that each slot is released only once. */
+/** Limits the calls of one tool in a lane, or the sidecar's requests in the background. It keeps the holders, so that each slot is released only once. */
 export class Semaphore {
   readonly #name: string;
   readonly limit: number;
