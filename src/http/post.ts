@@ -14,6 +14,7 @@ import {
   type ResponseMessage,
 } from "../mcp/message.ts";
 import { allowHeader, ROUTES } from "../routes.ts";
+import { setSession } from "../observe/record.ts";
 import type { HeldRequest } from "../server/calls.ts";
 import { sessionNotFound, shuttingDown } from "../server/failures.ts";
 import { checkModernRequest } from "../server/request-check.ts";
@@ -199,7 +200,7 @@ export class McpEndpoint implements MessageReceiver {
     const reply = target.openReply(message);
     const onOpen = (opened: Session | KnownSession): void => {
       target.headers = { "Mcp-Session-Id": opened.id };
-      reply.record?.setSession(opened);
+      setSession(reply.record, opened);
     };
     const streams = this.#opener.createStreams(this.#context.memory.account(holder));
     this.#opener.initialize(reply, message, streams, owner, onOpen);

@@ -2,7 +2,7 @@ import type { ServerResponse } from "node:http";
 import { SidecarError } from "../mcp/errors.ts";
 import { type RequestMessage } from "../mcp/message.ts";
 import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
-import { RequestRecord } from "../observe/record.ts";
+import { beginRecord } from "../observe/record.ts";
 import type { ServerEra } from "../process/port.ts";
 import { responseOutOfMemory } from "../server/failures.ts";
 import { Reply, type ReplyTarget } from "../session/reply.ts";
@@ -44,7 +44,7 @@ export class PostResponse implements ReplyTarget {
 
   openReply(request: RequestMessage): Reply {
     const reply = new Reply(this.#connections.context, request.idText, this.#post.acceptedAtMs, this);
-    reply.record = new RequestRecord(request, this.#post.holder, this.#post.acceptedAtMs, this.#session);
+    reply.record = beginRecord(request, this.#post.holder, this.#post.acceptedAtMs, this.#session);
     this.#replies.add(reply);
     return reply;
   }
