@@ -207,7 +207,7 @@ export class McpServer {
       return new Routing(calls, tools, "legacy", first);
     }
     const isModern = profile.kind === "modern" || this.#context.config.childEra === "modern";
-    const onFree = profile.kind === "asking" ? () => this.#pool.onChanged(profile.holder, profile.offered) : undefined;
+    const onFree = profile.kind === "asking" ? () => this.#pool.findAgain(profile.holder, profile.offered) : undefined;
     return new Routing(calls, tools, isModern ? "modern" : "legacy", undefined, onFree);
   }
 }

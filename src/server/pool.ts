@@ -61,13 +61,11 @@ export function profileOf(
   return isAskable ? "asking" : "shared";
 }
 
-/** The time after which a server without request and stream may end for another client. A person reads and types meanwhile. */
+/** A server without request and stream may end for another client after this time. A person reads and types meanwhile. */
 const UNUSED_MS = 60_000;
-/**
- * The same for a spare server: its client has sent no request yet, which takes seconds only on a very busy machine, or can use another one.
- */
+/** A spare server, whose client has sent no request yet or can use another one, after this time. */
 const SPARE_MS = 5000;
-/** The time from `notifications/initialized` in which only one session uses a private server. Most servers that ask do so at once. */
+/** From the handshake on, only the first session uses a private server for this time. Most servers that ask do so at once. */
 const FIRST_SESSION_MS = 1000;
 /** A session that shares a server must be able to go on at another one. So its id must have room for its capabilities. */
 const MAX_CAPABILITIES_BYTES = 256;
@@ -145,12 +143,12 @@ export class Pool {
   readonly #create: (profile: Profile, name: string) => PooledServer;
   readonly #clientInfoText: string;
   readonly #rate: RateLimit | undefined;
-  /** In the order of their start. A process counts until it has exited. */
+  /** In the order of their start. Each counts until its process has exited. */
   readonly #servers = new Set<PooledServer>();
   readonly #lastNumbers = { private: 0, asking: 0 };
   /** The second process, while it is probed or modern. */
   #modern: PooledServer | undefined;
-  /** Of a second process; undefined until it is known. */
+  /** The era of a second process; undefined until it is known. */
   #secondEra: ServerEra | undefined;
   #hasBeenModern = false;
   /** When the verdict `legacy` ends, and the server is asked again. */
@@ -170,7 +168,7 @@ export class Pool {
     this.shared = this.#start({ kind: "shared" });
   }
 
-  /** That for requests without a session; undefined until it is known. */
+  /** The era of the server for requests without a session; undefined until it is known. */
   get era(): ServerEra | undefined {
     const shared = this.shared.lane.calls.lastHandshake?.era;
     return shared === "legacy" ? this.#secondEra : shared;
@@ -288,7 +286,7 @@ export class Pool {
     onFailed: (error: SidecarError) => void,
   ): void {
     const server = this.#serverFor(held, declared);
-    if (!(server instanceof PooledServer)) return onFailed(server);
+    if (server instanceof SidecarError) return onFailed(server);
     const handshake = server.lane.calls.lastHandshake;
     if (handshake !== undefined && (server.lane.isFree || isDiscovery(held))) return onFound(server, handshake);
     const again = (): void => this.find(held, declared, onFound, onFailed);
@@ -299,8 +297,8 @@ export class Pool {
     });
   }
 
-  /** Called when a server that may ask is free, or no longer is. The requests that wait for it look again. */
-  onChanged(holder: MemoryHolder, offered: AskKinds): void {
+  /** Requests of this client look again for a server: one that may ask it is free, or no longer is. */
+  findAgain(holder: MemoryHolder, offered: AskKinds): void {
     setImmediate(() => {
       for (const { lane } of this.#asking(holder, offered)) lane.calls.releaseWaiting();
     });
@@ -319,7 +317,7 @@ export class Pool {
     await Promise.all(this.lanes.map((lane) => lane.calls.whenEmpty()));
   }
 
-  /** Fails all requests and terminates all processes. Takes bounded time; never rejects. */
+  /** Takes bounded time; never rejects. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     for (const server of this.#servers) {
@@ -362,8 +360,10 @@ export class Pool {
   #onQuestion(server: PooledServer, { method }: RequestMessage): void {
     const { lane, sessions } = server;
     const { log, defects } = lane.context;
-    if (this.asksSince === null) log.info({ method: shorten(method) }, "mcp server asks its clients");
-    this.asksSince ??= new Date().toISOString();
+    if (this.asksSince === null) {
+      log.info({ method: shorten(method) }, "mcp server asks its clients");
+      this.asksSince = new Date().toISOString();
+    }
     if (server.admits === "one" || server.admits === "none") return;
     server.opening?.clear();
     const release = (): void => defects.guard("question", () => this.#moveUnused(server));
@@ -531,7 +531,7 @@ export class Pool {
     }
   }
 
-  /** Never rejects: a defect of one session or lane must not keep the process running. */
+  /** Never rejects: a defect of a session or lane must not keep the process running. */
   async #end(server: PooledServer): Promise<void> {
     if (server.state === "stopping") return;
     server.state = "stopping";
