@@ -397,8 +397,8 @@ export class SharedQuestions {
   }
 
   #refuse(question: Question, reason: string): void {
-    const { dropped } = this.questions.calls;
-    dropped.unattributed++;
+    const { context, dropped } = this.questions.calls;
+    context.counters.unattributed++;
     dropped.question(question.method, reason);
     this.questions.fail(question, JsonRpcErrorCode.ServerError, reason);
   }

@@ -20,24 +20,18 @@ import { initializeTooLarge, noPrivateServerLeft, sessionRateExceeded, shuttingD
 import type { KnownParams } from "./known-params.ts";
 import type { Lane } from "./lane.ts";
 
-/** What a server is for. Its kind is counted in `lanes` of `/status`. */
+/** What a server is for (docs/ARCHITECTURE.md, servers). */
 export type Profile =
-  /** One of each, for all clients. */
   | { readonly kind: "shared" | "modern"; readonly holder?: undefined }
-  /** For one client without a session. */
   | { readonly kind: "asking"; readonly holder: MemoryHolder; readonly offered: AskKinds }
-  /** For the sessions of one client. */
   | {
       readonly kind: "private";
       readonly holder: MemoryHolder;
-      /** That of the client, or one made from `terms` if sessions may share the server. */
+      /** From the client, or made from `terms`. */
       readonly initialize: RequestMessage;
-      /** Those of the session that starts it. */
+      /** Of the session that starts it. */
       readonly streams: SessionStreams;
-      /**
-       * Sessions of one client share the server until it asks, if the revision and the capabilities are the same. Only those for which a
-       * server may ask are offered.
-       */
+      /** Sessions with the same ones share the server until it asks. Undefined if none may. */
       readonly terms: Parameters<typeof initializeOf>[0] | undefined;
     };
 
@@ -81,14 +75,13 @@ export class PooledServer {
   /** Resolves to undefined when it is stopped. Rejects only because of a defect. */
   failed: Promise<SupervisorFailure | undefined> = Promise.resolve(undefined);
   state: "waiting" | "running" | "stopping" = "waiting";
-  /** Of a private server. */
   readonly sessions = new Set<Session>();
   /**
-   * Which sessions a private server admits:
+   * Which sessions it admits, if it is private:
    *
    * - `first`: the one that started it. Others wait.
-   * - `all`: those of its client with the same terms.
-   * - `one`: the server has asked its only session, or has no terms.
+   * - `all` of its client with the same terms.
+   * - `one`: it has asked its only session, or has no terms.
    * - `none`: it asked after several sessions had used it, and ends after the calls in flight.
    */
   admits: "first" | "all" | "one" | "none";
@@ -153,7 +146,6 @@ export class Pool {
   #hasBeenModern = false;
   /** When the verdict `legacy` ends, and the server is asked again. */
   #askAgainAtMs = Infinity;
-  #unattributed = 0;
   /** When a server asked a client first: RFC 3339 in UTC. */
   asksSince: string | null = null;
   #isStopping = false;
@@ -192,10 +184,8 @@ export class Pool {
     };
   }
 
-  get asks() {
-    const asking = this.#of("asking");
-    const unattributed = asking.reduce((sum, { lane }) => sum + lane.calls.dropped.unattributed, this.#unattributed);
-    return { servers: asking.length, unattributed };
+  get askingCount(): number {
+    return this.#of("asking").length;
   }
 
   /** True if a client with this `initialize` gets its own server, as far as that is known. */
@@ -209,9 +199,9 @@ export class Pool {
   }
 
   /**
-   * Returns the server of a new session. Without a place for the session, nothing is started, and nothing counts for SESSIONS_PER_MINUTE.
+   * Returns the server of a new session. Without a place for the session, nothing is started or evicted.
    *
-   * @param isLimited false if it does not count.
+   * @param isLimited true if it counts for SESSIONS_PER_MINUTE.
    */
   acquire(initialize: RequestMessage, streams: SessionStreams, isLimited: boolean): PooledServer | SidecarError {
     const { config, nowMs } = this.#context;
@@ -229,10 +219,10 @@ export class Pool {
     if (running !== undefined) return running;
     if (place !== undefined) this.#evict(place, "room for a new client");
     const terms = this.#termsOf(initialize, streams.canResume);
-    const own = terms === undefined ? initialize : (initializeOf(terms) ?? initialize);
-    const kept = memory.hold("requests", textMemoryBytes(own.text));
-    const server = this.#start({ kind: "private", holder, initialize: own, streams, terms: own === initialize ? undefined : terms });
-    server.kept = kept;
+    const shared = terms && initializeOf(terms);
+    const own = shared ?? initialize;
+    const server = this.#start({ kind: "private", holder, initialize: own, streams, terms: shared && terms });
+    server.kept = memory.hold("requests", textMemoryBytes(own.text));
     return server;
   }
 
@@ -336,7 +326,7 @@ export class Pool {
     return this.#isKilled || this.#context.draining.aborted;
   }
 
-  /** @returns undefined for a session that shares no server. */
+  /** Only capabilities for which a server may ask are offered. @returns undefined for a session that shares no server. */
   #termsOf(initialize: RequestMessage, canResume: boolean): Parameters<typeof initializeOf>[0] | undefined {
     const protocolVersion = initialize.outline.stringAt(Slot.requestedVersion);
     const isLong = Buffer.byteLength(textOf(initialize.text, capabilitiesOf(initialize)) ?? "") > MAX_CAPABILITIES_BYTES;
@@ -548,7 +538,6 @@ export class Pool {
     defects.guard("lane end", () => lane.close("server lost"));
     await server.supervisor.stop().catch(() => undefined);
     server.kept?.release();
-    this.#unattributed += lane.calls.dropped.unattributed;
     this.#servers.delete(server);
     this.#startWaiting();
   }
