@@ -59,7 +59,7 @@ export class Questions extends Map<unknown, Question> {
   }
 
   add(request: RequestMessage, idText: string): Question {
-    const question = new Question(this.ids.mint(), idText, request);
+    const question = new Question(++this.ids.last, idText, request);
     this.set(question.id, question);
     return question;
   }
