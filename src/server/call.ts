@@ -1,9 +1,7 @@
-import type { Context } from "../context.ts";
-import { shorten } from "../json/text.ts";
-import { JsonRpcErrorCode, SidecarError } from "../mcp/errors.ts";
-import { type Outgoing, outgoing, readMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
+import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
+import { type Outgoing, outgoing, readMessage, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
 import { type MemoryAccount, Reservation, textMemoryBytes } from "../memory.ts";
-import { Reply, type ReplyTarget } from "../session/reply.ts";
+import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import type { Semaphore } from "./slots.ts";
 
@@ -99,7 +97,7 @@ export class Call implements Outgoing {
   readonly account: MemoryAccount | undefined;
   readonly method: string;
   toolName: string | undefined;
-  /** That of the client's current request; undefined for a notification, and for a request that waits. */
+  /** That of the client's current request; undefined for a notification, a request that waits, and the sidecar's own. */
   reply: Reply | undefined;
   /** The id at the server, also as progress token. A suspended call is repeated under another one. */
   wireId = Number.NaN;
@@ -134,8 +132,8 @@ export class Call implements Outgoing {
   onReady: (() => void) | undefined;
   onRefused: ((refusal: ResponseMessage) => void) | undefined;
   onEmptied: (() => void) | undefined;
-  /** `error` is one of the sidecar. */
-  onEnded: ((hasResult: boolean, error?: SidecarError) => void) | undefined;
+  /** Called again, with an error, if it has thrown. */
+  onEnded: ((hasResult: boolean, outcome: Outcome) => void) | undefined;
 
   constructor(kind: Call["kind"], owner: Call["owner"], method: string, text: string, caller?: Caller, reply?: Reply) {
     this.kind = kind;
@@ -250,37 +248,12 @@ export function effectOf(method: string): Effect {
   return IDEMPOTENT_METHODS.has(method) ? "idempotent" : "unknown";
 }
 
-/** In UTF-16 units. */
-const MAX_ERROR_LENGTH = 500;
-
-/** Called once: with the JSON text of the result, or the reason why there is none, and the sidecar's error if it is one. */
-export type OnInternalResult = (resultText: string | undefined, reason?: string, error?: SidecarError) => void;
-
 /** Its id is replaced when it is sent. */
 export function internalRequest(method: string, params: object, meta?: object): RequestMessage {
   const allParams = meta === undefined ? params : { ...params, _meta: meta };
   const request = readMessage(JSON.stringify({ jsonrpc: "2.0", id: 0, method, params: allParams }));
   if (request.kind !== "request") throw new Error(`not a request: ${method}`);
   return request;
-}
-
-export function internalReply(context: Context, target: ReplyTarget): Reply {
-  return new Reply(context, "0", context.nowMs(), target);
-}
-
-export function resultTo(onResult?: OnInternalResult): ReplyTarget {
-  return {
-    finish: (outcome) => {
-      if (outcome instanceof SidecarError) onResult?.(undefined, outcome.message, outcome);
-      if (typeof outcome !== "string" || onResult === undefined) return undefined;
-      const { outline } = readMessage(outcome) as ResponseMessage;
-      const result = outline.textAt(Slot.result);
-      const error = shorten(outline.textAt(Slot.error) ?? "", MAX_ERROR_LENGTH);
-      if (result === undefined) onResult(undefined, `the server answered with an error: ${error}`);
-      else onResult(result);
-      return undefined;
-    },
-  };
 }
 
 export interface InternalRequest {

@@ -7,7 +7,7 @@ import { requestToServer, responseToClient } from "../mcp/rewrite.ts";
 import { type MemoryAccount, type MemoryHolder, RecentMap } from "../memory.ts";
 import { limitedLog, type Log, type LogFields } from "../observe/log.ts";
 import type { Upstream, UpstreamHandshake, UpstreamInput } from "../process/port.ts";
-import type { Reply, ReplyTarget } from "../session/reply.ts";
+import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import { Timer } from "../timers.ts";
 import {
@@ -20,15 +20,12 @@ import {
   createLine,
   type Effect,
   effectOf,
-  internalReply,
   type InternalRequest,
   internalRequest,
   isOfClient,
   type LaneLoad,
-  type OnInternalResult,
   type Outcome,
   RequestIds,
-  resultTo,
   sendIf,
 } from "./call.ts";
 import { DropLog } from "./dropped.ts";
@@ -140,40 +137,41 @@ export class Calls {
   }
 
   /**
-   * @param caller undefined for the sidecar itself.
+   * @param caller undefined for the sidecar itself, as is `reply`.
    * @returns undefined if it was rejected.
    */
   carry(
     caller: Caller | undefined,
-    reply: Reply,
+    reply: Reply | undefined,
     request: RequestMessage,
     onEnded?: Call["onEnded"],
     limits?: CallLimits,
   ): Call | undefined {
-    const { counters, defects } = this.context;
-    const call = this.#create(caller, reply, request, limits);
+    const { counters, defects, nowMs } = this.context;
+    const acceptedAtMs = reply?.acceptedAtMs ?? nowMs();
+    const call = this.#create(caller, reply, acceptedAtMs, request, limits);
     call.onEnded = onEnded;
     const place = this.queue.enter(call);
     if (place === undefined) {
       const error = this.notSent(call);
-      if (caller === undefined) reply.fail(error);
-      else reply.refuse(error);
-      onEnded?.(false);
+      reply?.refuse(error);
+      onEnded?.(false, error);
       return undefined;
     }
     if (place === "queued" && caller !== undefined) counters.requests.held++;
     // The end of a call that was evicted for this one may have sent another one, with a later id.
     this.#all.splice(this.#indexOf(call.wireId), 0, call);
     if (caller !== undefined) {
-      reply.accept();
+      reply?.accept();
       caller.beginCall();
       call.holdMemory();
     }
-    reply.onDisconnect = () => defects.guard("client disconnect", () => this.giveUp(call, "client disconnected", "unread"));
+    if (reply !== undefined)
+      reply.onDisconnect = () => defects.guard("client disconnect", () => this.giveUp(call, "client disconnected", "unread"));
     if (place === "open") this.#admit(call);
     else {
       // Those in the background wait for others of the sidecar, however long these take.
-      if (call.semaphore !== this.#background) call.expiresAtMs = reply.acceptedAtMs + this.#maxWaitMs(call);
+      if (call.semaphore !== this.#background) call.expiresAtMs = acceptedAtMs + this.#maxWaitMs(call);
       this.#schedule(call);
     }
     return call;
@@ -204,7 +202,9 @@ export class Calls {
       onReady();
     };
     call.onReady = () => this.context.defects.guard("request that waits", proceed, () => onFailed(internalError(false)));
-    call.onEnded = (_hasResult, error) => error && onFailed(error);
+    call.onEnded = (_hasResult, outcome) => {
+      if (outcome instanceof SidecarError) onFailed(outcome);
+    };
     const error = this.roomError(request.text) ?? this.hold(call, reply.acceptedAtMs + this.context.config.holdTimeoutMs);
     if (error !== undefined) onFailed(error);
     else reply.onDisconnect = () => this.end(call, "unread");
@@ -227,29 +227,29 @@ export class Calls {
     for (const call of waiting) if (call.state === "queued") call.onReady?.();
   }
 
-  requestOwn(method: string, params: object, onEnded: Call["onEnded"], onResult?: OnInternalResult, limits?: CallLimits): Call | undefined {
-    const target = resultTo((text, reason, error) => {
+  requestOwn(method: string, params: object, onEnded: Call["onEnded"], limits?: CallLimits): Call | undefined {
+    const request = internalRequest(method, params, this.lastHandshake?.requestMeta);
+    const onCallEnded: Call["onEnded"] = (isResult, outcome) => {
       // A failure during shutdown is expected.
-      if (error !== undefined && error.code !== "SHUTTING_DOWN") this.context.log.warn({ method, reason }, "internal request failed");
-      onResult?.(text, reason, error);
-    });
-    const reply = internalReply(this.context, target);
-    return this.carry(undefined, reply, internalRequest(method, params, this.lastHandshake?.requestMeta), onEnded, limits);
+      if (outcome instanceof SidecarError && outcome.code !== "SHUTTING_DOWN")
+        this.context.log.warn({ method, reason: outcome.message }, "internal request failed");
+      onEnded?.(isResult, outcome);
+    };
+    return this.carry(undefined, undefined, request, onCallEnded, limits);
   }
 
   requestInBackground({ method, params, isCurrent, onEnded, memory }: InternalRequest): void {
-    const call = this.requestOwn(method, params, onEnded, undefined, { ...(isCurrent && sendIf(isCurrent)), semaphore: this.#background });
+    const call = this.requestOwn(method, params, onEnded, { ...(isCurrent && sendIf(isCurrent)), semaphore: this.#background });
     if (call === undefined || call.state === "ended") memory?.release();
     else call.memory = memory;
   }
 
   ping(onEnded?: () => void, limits?: CallLimits): Call | undefined {
-    return this.requestOwn(this.lastHandshake?.pingMethod ?? "ping", {}, onEnded, undefined, limits);
+    return this.requestOwn(this.lastHandshake?.pingMethod ?? "ping", {}, onEnded, limits);
   }
 
-  openStream(target: ReplyTarget, request: RequestMessage): Call | undefined {
-    const reply = internalReply(this.context, target);
-    return this.carry(undefined, reply, request, undefined, { timeoutMs: Infinity });
+  openStream(request: RequestMessage, onEnded: Call["onEnded"]): Call | undefined {
+    return this.carry(undefined, undefined, request, onEnded, { timeoutMs: Infinity });
   }
 
   endStream(call: Call | undefined, reason: string): void {
@@ -470,7 +470,11 @@ export class Calls {
     this.#remove(call);
     // Also of one that was given up: then only a later response proves that the server has read the cancellation.
     if (call.isWritten) this.#highestAnsweredId = Math.max(this.#highestAnsweredId, call.wireId);
-    call.onEnded?.(hasResult(outcome), outcome instanceof SidecarError ? outcome : undefined);
+    try {
+      call.onEnded?.(hasResult(outcome), outcome);
+    } catch (error) {
+      this.context.defects.recover("server response", error, () => call.onEnded?.(false, internalError(call.isSent)));
+    }
     if (kind === "client" && state !== "parked") caller?.endCall(this.context.nowMs());
     this.#onFewer?.();
     this.queue.free(call);
@@ -530,10 +534,15 @@ export class Calls {
     return count;
   }
 
-  #create(caller: Caller | undefined, reply: Reply, request: RequestMessage, limits: CallLimits | undefined): Call {
+  #create(
+    caller: Caller | undefined,
+    reply: Reply | undefined,
+    acceptedAtMs: number,
+    request: RequestMessage,
+    limits: CallLimits | undefined,
+  ): Call {
     const { retry, requestTimeoutMs, streamAfterMs } = this.context.config;
     const { method } = request;
-    const { acceptedAtMs } = reply;
     const wireId = ++this.#ids.last;
     const text = requestToServer(request, wireId);
     const call = new Call(caller === undefined ? "sidecar" : "client", caller ?? this.#sidecar, method, text, caller, reply);
@@ -586,16 +595,16 @@ export class Calls {
     const nowMs = this.context.nowMs();
     if (call.semaphore === this.#background) call.renew(nowMs);
     if (nowMs >= call.deadlineMs) return this.#timeOut(call);
-    const { account, reply } = call;
+    const { kind, account, reply } = call;
     if (account !== undefined) this.noteClient(account.holder);
     call.state = "passed";
     call.sentAtMs = nowMs;
-    if (reply === undefined) this.noteSentLine();
+    if (kind === "notification") this.noteSentLine();
     else {
       // A call that is queued for long may still fail with status 503, which is impossible once its response has begun.
       if (call.slowAtMs <= nowMs && call.sentNumber === 0) call.slowAtMs = nowMs + this.context.config.streamAfterMs;
       call.sentNumber = ++this.lastNumber;
-      if (reply.record !== undefined) reply.record.sentAtMs ??= nowMs;
+      if (reply?.record !== undefined) reply.record.sentAtMs ??= nowMs;
       this.#schedule(call);
     }
     this.input?.send(call);

@@ -14,7 +14,6 @@ import {
   type InternalRequest,
   refuse,
   type RequestDecision,
-  resultTo,
   sendIf,
   unavailable,
 } from "./call.ts";
@@ -468,9 +467,10 @@ export class ModernDriver {
     const request = internalRequest("subscriptions/listen", { notifications: filterMembers(filter) }, requestMeta);
     const listening: Listening = { filter, accepted: NONE, openedAtMs: Infinity, call: undefined };
     this.#next = listening;
-    const target = resultTo((_text, _reason, error) => this.#onListenEnd(listening, error === undefined));
     // It may fail at once.
-    listening.call = this.#calls.openStream(target, request);
+    listening.call = this.#calls.openStream(request, (_hasResult, outcome) => {
+      if (outcome !== "unread") this.#onListenEnd(listening, !(outcome instanceof SidecarError));
+    });
     this.#overdue.set(context.nowMs() + context.config.requestTimeoutMs);
   }
 

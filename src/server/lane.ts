@@ -78,11 +78,21 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#hangWatch = new HangWatch(this.calls);
   }
 
-  /** Holds a request until the server is ready, and waits for no answer of a client. */
+  /** False while it waits for an answer of a client. */
+  get isFree(): boolean {
+    return !this.calls.queue.blocks.has("question");
+  }
+
+  get isBusy(): boolean {
+    const { requestsInFlight, waiting } = this.calls.load;
+    return requestsInFlight > 0 || waiting > 0 || !this.isFree;
+  }
+
+  /** Holds a request until the server is ready and free. */
   whenReady(held: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
     const { calls } = this;
     if (this.#isDraining) onFailed(shuttingDown());
-    else if (calls.handshake !== undefined && !calls.queue.blocks.has("question")) onReady();
+    else if (calls.handshake !== undefined && this.isFree) onReady();
     else calls.holdRequest(held, onReady, onFailed);
   }
 

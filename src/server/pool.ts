@@ -13,29 +13,33 @@ import type { Supervisor, SupervisorFailure } from "../process/supervisor.ts";
 import type { Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
 import type { SessionStreams } from "../session/streams.ts";
-import { Timer } from "../timers.ts";
+import { RateLimit, Timer } from "../timers.ts";
 import { addLoads, type LaneLoad } from "./call.ts";
 import type { HeldRequest } from "./calls.ts";
-import { initializeTooLarge, noPrivateServerLeft, shuttingDown } from "./failures.ts";
+import { initializeTooLarge, noPrivateServerLeft, sessionRateExceeded, shuttingDown, tooManySessions } from "./failures.ts";
 import type { KnownParams } from "./known-params.ts";
 import type { Lane } from "./lane.ts";
 
-export interface Profile {
-  /** Counted in `lanes` of `/status`. `shared` and `modern` are one server each, for all clients. */
-  readonly kind: "shared" | "modern" | "private" | "asking";
-  readonly holder?: MemoryHolder;
-  /** What the server may ask its client, by the handshake of the sidecar. */
-  readonly offered?: AskKinds;
-  /** What a private server gets: its client's `initialize`, or one made from `terms` if sessions may share it. */
-  readonly initialize?: RequestMessage;
-  /** Those of the session that starts a private server. */
-  readonly streams?: SessionStreams;
-  /**
-   * Sessions of one client share a private server until it asks, if the revision and the capabilities are the same. Only those for which a
-   * server may ask are offered.
-   */
-  readonly terms?: Parameters<typeof initializeOf>[0];
-}
+/** What a server is for. Its kind is counted in `lanes` of `/status`. */
+export type Profile =
+  /** One of each, for all clients. */
+  | { readonly kind: "shared" | "modern"; readonly holder?: undefined }
+  /** For one client without a session. */
+  | { readonly kind: "asking"; readonly holder: MemoryHolder; readonly offered: AskKinds }
+  /** For the sessions of one client. */
+  | {
+      readonly kind: "private";
+      readonly holder: MemoryHolder;
+      /** That of the client, or one made from `terms` if sessions may share the server. */
+      readonly initialize: RequestMessage;
+      /** Those of the session that starts it. */
+      readonly streams: SessionStreams;
+      /**
+       * Sessions of one client share the server until it asks, if the revision and the capabilities are the same. Only those for which a
+       * server may ask are offered.
+       */
+      readonly terms: Parameters<typeof initializeOf>[0] | undefined;
+    };
 
 /**
  * Chooses the kind of server for a client (docs/ARCHITECTURE.md, servers).
@@ -75,20 +79,21 @@ export class PooledServer {
   readonly lane: Lane;
   readonly params: KnownParams;
   readonly supervisor: Pick<Supervisor, "firstReady" | "run" | "status" | "stop">;
-  readonly #observer: UpstreamObserver | undefined;
+  readonly observers: UpstreamObserver[];
   /** Resolves to undefined when it is stopped. Rejects only because of a defect. */
   failed: Promise<SupervisorFailure | undefined> = Promise.resolve(undefined);
   state: "waiting" | "running" | "stopping" = "waiting";
+  /** Of a private server. */
   readonly sessions = new Set<Session>();
   /**
-   * Who may use a private server:
+   * Which sessions a private server admits:
    *
-   * - `first`: the session that started it. Others wait.
-   * - `open`: all sessions of its client with the same terms.
-   * - `alone`: its only session: the server has asked it, or has no terms.
-   * - `ending`: nobody. It asked after several sessions had used it, and ends after the calls in flight.
+   * - `first`: the one that started it. Others wait.
+   * - `all`: those of its client with the same terms.
+   * - `one`: the server has asked its only session, or has no terms.
+   * - `none`: it asked after several sessions had used it, and ends after the calls in flight.
    */
-  lease: "first" | "open" | "alone" | "ending";
+  admits: "first" | "all" | "one" | "none";
   kept: Reservation | undefined;
   idle: Timer | undefined;
   opening: Timer | undefined;
@@ -100,27 +105,16 @@ export class PooledServer {
     lane: Lane,
     params: KnownParams,
     supervisor: PooledServer["supervisor"],
-    observer?: UpstreamObserver,
+    observers: PooledServer["observers"] = [],
   ) {
     [this.profile, this.name, this.lane, this.params] = [profile, name, lane, params];
-    [this.supervisor, this.#observer] = [supervisor, observer];
-    this.lease = profile.terms === undefined ? "alone" : "first";
-  }
-
-  run(observer?: UpstreamObserver): Promise<SupervisorFailure | undefined> {
-    this.state = "running";
-    const observers = [observer, this.#observer].filter((each) => each !== undefined);
-    return (this.failed = this.supervisor.run(this.lane, observers));
-  }
-
-  get isFree(): boolean {
-    return !this.lane.calls.queue.blocks.has("question");
+    [this.supervisor, this.observers] = [supervisor, observers];
+    this.admits = profile.kind === "private" && profile.terms !== undefined ? "first" : "one";
   }
 
   /** A request of the server to a disconnected client does not count as use: a server that keeps sending them would never stop. */
   get isInUse(): boolean {
-    const { requestsInFlight, waiting } = this.lane.calls.load;
-    if (requestsInFlight > 0 || waiting > 0 || !this.isFree) return true;
+    if (this.lane.isBusy) return true;
     if (this.profile.kind === "private") return this.sessions.values().some(({ isInUse }) => isInUse);
     return this.lane.routing.state.listeners.size > 0;
   }
@@ -150,6 +144,7 @@ export class Pool {
   readonly #sessions: SessionStore;
   readonly #create: (profile: Profile, name: string) => PooledServer;
   readonly #clientInfoText: string;
+  readonly #rate: RateLimit | undefined;
   /** In the order of their start. A process counts until it has exited. */
   readonly #servers = new Set<PooledServer>();
   readonly #lastNumbers = { private: 0, asking: 0 };
@@ -168,7 +163,8 @@ export class Pool {
   constructor(context: Context, sessions: SessionStore, create: (profile: Profile, name: string) => PooledServer, clientInfo: ClientInfo) {
     [this.#context, this.#sessions, this.#create] = [context, sessions, create];
     this.#clientInfoText = JSON.stringify(clientInfo);
-    const { childEra, isolation } = context.config;
+    const { childEra, isolation, sessionsPerMinute } = context.config;
+    this.#rate = sessionsPerMinute === undefined ? undefined : new RateLimit(sessionsPerMinute);
     // With ISOLATION=shared, the shared process is the only one.
     this.#secondEra = childEra !== "auto" || isolation === "shared" ? "legacy" : undefined;
     this.shared = this.#start({ kind: "shared" });
@@ -189,7 +185,7 @@ export class Pool {
       servers: servers.filter(({ state }) => state !== "waiting").length,
       ...addLoads(servers.map(({ lane }) => lane.calls.load)),
     });
-    const asking = Map.groupBy(this.#of("asking"), ({ profile }) => nameOf(profile.offered ?? 0));
+    const asking = Map.groupBy(this.#of("asking"), ({ profile }) => nameOf(profile.kind === "asking" ? profile.offered : 0));
     return {
       shared: this.shared.lane.calls.load,
       private: loadOf(this.#of("private")),
@@ -215,40 +211,42 @@ export class Pool {
   }
 
   /**
-   * Finds the server for a client, or the place of a new one.
+   * Returns the server of a new session. Without a place for the session, nothing is started, and nothing counts for SESSIONS_PER_MINUTE.
    *
-   * @param joinable that of `findJoinable`.
-   * @returns what starts the server, if it does not run yet; or the error if there is no place now.
+   * @param isLimited false if it does not count.
    */
-  findPlace(initialize: RequestMessage, streams: SessionStreams, joinable: PooledServer | undefined): (() => PooledServer) | SidecarError {
+  acquire(initialize: RequestMessage, streams: SessionStreams, isLimited: boolean): PooledServer | SidecarError {
+    const { config, nowMs } = this.#context;
+    const { memory } = streams;
+    const { holder } = memory;
     const isPrivate = this.isPrivate(initialize);
     if (isPrivate && Buffer.byteLength(initialize.text) > MAX_KEPT_BYTES) return initializeTooLarge(MAX_KEPT_BYTES);
     if (this.#isEnding) return shuttingDown();
-    if (!isPrivate) return () => this.shared;
-    if (joinable !== undefined) return () => joinable;
-    const { memory } = streams;
-    const { holder } = memory;
-    const place = this.#placeFor("private", holder);
+    const running = isPrivate ? this.findJoinable(initialize, streams) : this.shared;
+    const place = running === undefined ? this.#placeFor("private", holder) : undefined;
     if (place instanceof SidecarError) return place;
-    return () => {
-      if (place !== undefined) this.#evict(place, "room for a new client");
-      const terms = this.#termsOf(initialize, streams);
-      const own = terms && initializeOf(terms);
-      const kept = memory.hold("requests", textMemoryBytes((own ?? initialize).text));
-      const server = this.#start({ kind: "private", holder, initialize: own ?? initialize, streams, ...(own && { terms }) });
-      server.kept = kept;
-      return server;
-    };
+    if (!this.#sessions.hasRoomFor(holder)) return tooManySessions(this.#sessions.maxSessions);
+    const waitMs = isLimited ? this.#rate?.take(nowMs()) : undefined;
+    if (waitMs !== undefined) return sessionRateExceeded(config.sessionsPerMinute ?? 0, waitMs);
+    if (running !== undefined) return running;
+    if (place !== undefined) this.#evict(place, "room for a new client");
+    const terms = this.#termsOf(initialize, streams.canResume);
+    const own = terms === undefined ? initialize : (initializeOf(terms) ?? initialize);
+    const kept = memory.hold("requests", textMemoryBytes(own.text));
+    const server = this.#start({ kind: "private", holder, initialize: own, streams, terms: own === initialize ? undefined : terms });
+    server.kept = kept;
+    return server;
   }
 
   /** The private server that one more session of its client may share. */
-  findJoinable(initialize: RequestMessage, streams: Pick<SessionStreams, "canResume" | "memory">): PooledServer | undefined {
-    const terms = this.isPrivate(initialize) ? this.#termsOf(initialize, streams) : undefined;
-    return this.#of("private").find(({ lane, lease, profile, state }) => {
-      if (terms === undefined || profile.terms?.capabilitiesText !== terms.capabilitiesText || state === "stopping") return false;
+  findJoinable(initialize: RequestMessage, { canResume, memory }: Pick<SessionStreams, "canResume" | "memory">): PooledServer | undefined {
+    const terms = this.isPrivate(initialize) ? this.#termsOf(initialize, canResume) : undefined;
+    if (terms === undefined) return undefined;
+    return [...this.#servers].find(({ admits, lane, profile, state }) => {
+      if (profile.kind !== "private" || profile.holder !== memory.holder || state === "stopping") return false;
+      if ((admits !== "first" && admits !== "all") || profile.terms?.capabilitiesText !== terms.capabilitiesText) return false;
       // The id of a session has the revision of the server, which may be an earlier one than its client has requested.
-      const isSame = [profile.terms.protocolVersion, lane.calls.lastHandshake?.protocolVersion].includes(terms.protocolVersion);
-      return isSame && profile.holder === streams.memory.holder && (lease === "first" || lease === "open");
+      return [profile.terms.protocolVersion, lane.calls.lastHandshake?.protocolVersion].includes(terms.protocolVersion);
     });
   }
 
@@ -292,7 +290,7 @@ export class Pool {
     const server = this.#serverFor(held, declared);
     if (!(server instanceof PooledServer)) return onFailed(server);
     const handshake = server.lane.calls.lastHandshake;
-    if (handshake !== undefined && (server.isFree || isDiscovery(held))) return onFound(server, handshake);
+    if (handshake !== undefined && (server.lane.isFree || isDiscovery(held))) return onFound(server, handshake);
     const again = (): void => this.find(held, declared, onFound, onFailed);
     server.lane.whenReady(held, again, (error) => {
       // The end of a second process shows that the server is of the legacy era.
@@ -302,7 +300,7 @@ export class Pool {
   }
 
   /** Called when a server that may ask is free, or no longer is. The requests that wait for it look again. */
-  onChanged({ holder, offered }: Profile): void {
+  onChanged(holder: MemoryHolder, offered: AskKinds): void {
     setImmediate(() => {
       for (const { lane } of this.#asking(holder, offered)) lane.calls.releaseWaiting();
     });
@@ -340,7 +338,8 @@ export class Pool {
     return this.#isKilled || this.#context.draining.aborted;
   }
 
-  #termsOf(initialize: RequestMessage, { canResume }: Pick<SessionStreams, "canResume">): Profile["terms"] {
+  /** @returns undefined for a session that shares no server. */
+  #termsOf(initialize: RequestMessage, canResume: boolean): Parameters<typeof initializeOf>[0] | undefined {
     const protocolVersion = initialize.outline.stringAt(Slot.requestedVersion);
     const isLong = Buffer.byteLength(textOf(initialize.text, capabilitiesOf(initialize)) ?? "") > MAX_CAPABILITIES_BYTES;
     const isAlone = this.#context.config.isolation !== "auto" || this.asksSince !== null || !canResume || isLong;
@@ -349,7 +348,7 @@ export class Pool {
   }
 
   #onEvent(server: PooledServer, event: Parameters<UpstreamObserver>[0]): void {
-    if (server.lease !== "first" || server.state !== "running") return;
+    if (server.admits !== "first" || server.state !== "running") return;
     if (event !== "ready") return server.opening?.clear();
     server.opening?.set(this.#context.nowMs() + FIRST_SESSION_MS);
     // The `initialize` of other sessions is answered now.
@@ -361,16 +360,16 @@ export class Pool {
    * flight. Its sessions go on at servers of their own.
    */
   #onQuestion(server: PooledServer, { method }: RequestMessage): void {
-    const { lane, profile, sessions } = server;
+    const { lane, sessions } = server;
     const { log, defects } = lane.context;
     if (this.asksSince === null) log.info({ method: shorten(method) }, "mcp server asks its clients");
     this.asksSince ??= new Date().toISOString();
-    if (profile.kind !== "private" || server.lease === "alone" || server.lease === "ending") return;
+    if (server.admits === "one" || server.admits === "none") return;
     server.opening?.clear();
     const release = (): void => defects.guard("question", () => this.#moveUnused(server));
     setImmediate(release);
-    server.lease = lane.routing.isPrivate ? "alone" : "ending";
-    if (server.lease === "alone") return;
+    server.admits = lane.routing.isPrivate ? "one" : "none";
+    if (server.admits === "one") return;
     log.warn({ count: sessions.size }, "sessions moved: the mcp server they shared has asked");
     for (const session of sessions) session.isMoving = true;
     // A response is sent after its call has ended.
@@ -411,7 +410,7 @@ export class Pool {
     const { holder } = held.owner.memory;
     const own = this.#asking(holder, offered);
     const [last] = own;
-    let server = own.find(({ isFree, lane }) => isFree || (isDiscovery(held) && lane.calls.lastHandshake !== undefined));
+    let server = own.find(({ lane }) => lane.isFree || (isDiscovery(held) && lane.calls.lastHandshake !== undefined));
     if (server === undefined) {
       const place = this.#isEnding ? shuttingDown() : this.#placeFor("asking", holder);
       if (place instanceof PooledServer) this.#evict(place, "room for another one");
@@ -423,9 +422,10 @@ export class Pool {
     return server;
   }
 
-  #asking(holder: MemoryHolder | undefined, offered: AskKinds | undefined): PooledServer[] {
-    return this.#of("asking")
-      .filter(({ profile, state }) => profile.holder === holder && profile.offered === offered && state !== "stopping")
+  #asking(holder: MemoryHolder, offered: AskKinds): PooledServer[] {
+    const isOne = (profile: Profile): boolean => profile.kind === "asking" && profile.holder === holder && profile.offered === offered;
+    return [...this.#servers]
+      .filter(({ profile, state }) => isOne(profile) && state !== "stopping")
       .sort((a, b) => b.usedAtMs - a.usedAtMs);
   }
 
@@ -467,12 +467,14 @@ export class Pool {
     this.#servers.add(server);
     server.idle = new Timer(timers, (atMs) => this.#endIfIdle(server, atMs));
     server.opening = new Timer(timers, () => {
-      server.lease = "open";
+      server.admits = "all";
       server.lane.calls.releaseWaiting();
     });
     server.use(nowMs());
     server.lane.onQuestion = (request) => this.#onQuestion(server, request);
-    if (profile.holder === undefined) void this.#run(server, observer);
+    if (observer !== undefined) server.observers.push(observer);
+    if (server.admits === "first") server.observers.push((event) => this.#onEvent(server, event));
+    if (profile.holder === undefined) void this.#run(server);
     else {
       server.idle.set(nowMs() + config.sessionIdleTimeoutMs);
       this.#startWaiting();
@@ -480,11 +482,13 @@ export class Pool {
     return server;
   }
 
-  async #run(server: PooledServer, observer?: UpstreamObserver): Promise<void> {
+  async #run(server: PooledServer): Promise<void> {
     const { kind } = server.profile;
     const { log } = server.lane.context;
     try {
-      const failure = await server.run(server.profile.terms === undefined ? observer : (event) => this.#onEvent(server, event));
+      server.state = "running";
+      server.failed = server.supervisor.run(server.lane, server.observers);
+      const failure = await server.failed;
       // The sidecar itself logs it for the shared server.
       if (kind !== "shared" && failure?.kind === "command-unusable")
         log.warn({ code: failure.spawnErrorCode }, "the command cannot be started");

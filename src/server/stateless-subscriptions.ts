@@ -1,13 +1,14 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type Context, onDrain } from "../context.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
+import { findPath } from "../json/find.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { readMessage, Slot } from "../mcp/message.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
-import type { Reply } from "../session/reply.ts";
+import { Reply, type ReplyTarget } from "../session/reply.ts";
 import { Timer } from "../timers.ts";
 import { outOfMemory } from "./failures.ts";
-import { internalReply, internalRequest, resultTo } from "./call.ts";
+import { internalRequest } from "./call.ts";
 import type { Lane } from "./lane.ts";
 import { StatelessClient } from "../session/session.ts";
 import type { StatelessRequest } from "./request-check.ts";
@@ -102,8 +103,13 @@ class LegacySubscription extends StatelessClient {
 
   #subscribe(uri: string): Promise<"accepted" | "refused" | SidecarError> {
     return new Promise((resolve) => {
-      const target = resultTo((resultText, _reason, error) => resolve(error ?? (resultText === undefined ? "refused" : "accepted")));
-      this.#lane.request(this, internalReply(this.#lane.context, target), internalRequest("resources/subscribe", { uri }));
+      const { context } = this.#lane;
+      const finish: ReplyTarget["finish"] = (outcome) => {
+        if (outcome instanceof SidecarError) resolve(outcome);
+        else if (outcome !== undefined) resolve(findPath(outcome, 0, ["result"]) === undefined ? "refused" : "accepted");
+        return undefined;
+      };
+      this.#lane.request(this, new Reply(context, "0", context.nowMs(), { finish }), internalRequest("resources/subscribe", { uri }));
     });
   }
 }

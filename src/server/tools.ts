@@ -1,12 +1,13 @@
+import { shorten } from "../json/text.ts";
 import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
-import type { SidecarError, SidecarErrorCode } from "../mcp/errors.ts";
-import { isJsonObject, type JsonObject, type NotificationMessage, type RequestMessage } from "../mcp/message.ts";
+import { SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
+import { isJsonObject, type JsonObject, type NotificationMessage, type RequestMessage, Slot } from "../mcp/message.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { Transform } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import { RateLimit, Timer } from "../timers.ts";
-import type { Call, CallLimits, CallVerdict, OnInternalResult } from "./call.ts";
+import type { Call, CallLimits, CallVerdict } from "./call.ts";
 import type { Calls } from "./calls.ts";
 
 /**
@@ -110,6 +111,7 @@ const MAX_FAILURES = 3;
 
 /** Tools with longer names are not kept. In UTF-16 units. */
 const MAX_NAME_LENGTH = 1000;
+const MAX_ERROR_LENGTH = 500;
 
 /**
  * The tools of a lane's current generation. If there is a watcher, client requests wait until it has them. A server that answers without
@@ -229,17 +231,26 @@ export class ServerTools {
    */
   #ask(onListed: (list: ToolList) => void, limits?: () => CallLimits): void {
     const pages = readToolPages();
-    const onResult: OnInternalResult = (text, reason, error) => {
-      if (text === undefined || (limits === undefined && this.#isOutdated && this.#restarts < MAX_RESTARTS))
-        return onListed({ tools: undefined, problem: reason, code: error?.code });
+    const read = (text: string): void => {
       const { done, value } = pages.next(text);
-      if (done !== true) return void this.#calls.requestOwn("tools/list", value, undefined, onResult, limits?.());
+      if (done !== true) return void this.#calls.requestOwn("tools/list", value, onEnded, limits?.());
       const { tools, problem } = value;
       if (tools !== undefined && problem !== undefined)
         this.#calls.context.log.warn({ method: "tools/list", count: tools.length, reason: problem }, "tools/list is not complete");
       onListed(value);
     };
-    onResult("");
+    const onEnded: Call["onEnded"] = (_hasResult, outcome) => {
+      if (outcome instanceof SidecarError) return onListed({ ...noList(outcome.message), code: outcome.code });
+      if (typeof outcome === "string" || "resultText" in outcome) return;
+      const { outline } = outcome;
+      const text = outline.textAt(Slot.result);
+      if (text === undefined)
+        onListed(noList(`the server answered with an error: ${shorten(outline.textAt(Slot.error) ?? "", MAX_ERROR_LENGTH)}`));
+      else if (limits === undefined && this.#isOutdated && this.#restarts < MAX_RESTARTS)
+        onListed({ tools: undefined, problem: undefined });
+      else read(text);
+    };
+    read("");
   }
 
   readonly #onListed = ({ tools, problem = "no result", code }: ToolList): void => {
