@@ -58,7 +58,6 @@ export class Calls {
   readonly tasks = new ClientTasks();
   readonly dropped: DropLog;
   input: UpstreamInput | undefined;
-  handshake: UpstreamHandshake | undefined;
   /** That of the current or the last generation; undefined before the first. */
   lastHandshake: UpstreamHandshake | undefined;
   /** Empty until all tools are listed, and while they are outdated. */
@@ -502,7 +501,6 @@ export class Calls {
     // Nothing is sent any more, whatever ends meanwhile.
     this.queue.isReady = false;
     this.input = undefined;
-    this.handshake = undefined;
     this.#principal = undefined;
     this.hasOnePrincipal = true;
     const returned = this.#takeRetries();
@@ -528,8 +526,8 @@ export class Calls {
       this.end(call, describe(call));
     }
     this.#abandoned.clear();
+    this.tasks.tokens.clear();
     this.#lastIdAtAbandon = this.#lastIdAtNotification = -1;
-    this.tasks.clear();
     this.#scheduleAll();
     return count;
   }
