@@ -67,7 +67,7 @@ export class Questions extends Map<unknown, Question> {
   }
 
   add(request: RequestMessage, idText: string): Question {
-    const question = new Question(this.ids.mint(), idText, request);
+    const question = new Question(++this.ids.last, idText, request);
     this.set(question.id, question);
     const onOverdue = this.#onOverdue;
     if (onOverdue === undefined) return question;

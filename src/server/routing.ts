@@ -167,7 +167,7 @@ export class Routing {
   onLost(): void {
     this.#private?.onLost();
     this.asking?.onLost();
-    this.#modern.onLost();
+    if (this.era === "modern") this.#modern.onLost();
   }
 
   /** Adds a caller that gets the messages for all clients. @param initialize that of a session. */
