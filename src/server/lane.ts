@@ -286,7 +286,6 @@ export class Lane implements SessionLane, UpstreamListener {
     const { calls } = this;
     const call = calls.getWritten(id);
     if (call === undefined) return;
-    calls.onAnswered(id);
     calls.end(call, invalidResponse(call.method, reason, calls.effectOf(call)));
     calls.lastMessageNumber = ++calls.lastNumber;
   }
@@ -298,10 +297,8 @@ export class Lane implements SessionLane, UpstreamListener {
     const call = calls.getWritten(id);
     calls.dropped.overlongLine(line, call);
     const limitBytes = line.isForMemory ? undefined : this.context.config.maxLineBytes;
-    if (call !== undefined) {
-      calls.onAnswered(call.wireId);
-      calls.end(call, responseTooLarge(call.method, line.bytes, limitBytes, calls.effectOf(call)));
-    } else if (!line.hasMethod) calls.dropped.answer(id, calls.takeAbandoned(id));
+    if (call !== undefined) calls.end(call, responseTooLarge(call.method, line.bytes, limitBytes, calls.effectOf(call)));
+    else if (!line.hasMethod) calls.dropped.answer(id, calls.takeAbandoned(id));
     else if (line.idText !== undefined) {
       // Without a response the server would wait forever.
       const reason = `The request is too long for the sidecar (${line.bytes} bytes) and was discarded`;
@@ -349,7 +346,6 @@ export class Lane implements SessionLane, UpstreamListener {
     } catch (error) {
       return this.context.defects.recover("server response", error, () => calls.giveUp(call, "defect", internalError(true)));
     }
-    calls.onAnswered(call.wireId);
     if ((outline.has(Slot.task) || outline.has(Slot.resultType)) && isCreateTaskResult(response)) calls.tasks.add(call, response);
     calls.end(call, response);
   }
