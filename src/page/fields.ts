@@ -113,17 +113,17 @@ function optionsOf({ enum: values, enumNames, const: only, oneOf, anyOf }: JsonO
   const listed = only === undefined ? values : [only];
   if (Array.isArray(listed) && listed.length <= MAX_OPTIONS) {
     const names: readonly unknown[] = Array.isArray(enumNames) ? enumNames : [];
-    return listed.map((value: unknown, index) => ({ label: optionLabel(names[index] ?? value), value }));
+    return listed.map((value: unknown, index) => ({ label: asText(names[index] ?? value), value }));
   }
   const variants: unknown = oneOf ?? anyOf;
   if (!Array.isArray(variants) || variants.length > MAX_OPTIONS) return undefined;
   const titled = variants.filter((each) => isObject(each)).filter((each) => each["const"] !== undefined);
   if (titled.length === 0 || titled.length < variants.length) return undefined;
-  return titled.map(({ const: value, title }) => ({ label: optionLabel(title ?? value), value }));
+  return titled.map(({ const: value, title }) => ({ label: asText(title ?? value), value }));
 }
 
-function optionLabel(value: unknown): string {
-  return typeof value === "string" ? value : JSON.stringify(value);
+export function asText(value: unknown): string {
+  return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
 }
 
 /** A value that the schema probably allows. */
