@@ -27,7 +27,7 @@ export class RecentLog {
 /** At most 1.5 MB. Recording begins at the start, because people open the page after a failure. */
 export class RecentActivity {
   readonly requests = new RequestHistory(HISTORY_LIMITS.requests, HISTORY_LIMITS.seconds);
-  /** Of all lanes, oldest first. Another array after each change. */
+  /** The runs of all lanes, oldest first. Another array after each change. */
   generations: readonly (Omit<PageGeneration, "exit"> & { readonly exit: UpstreamExit | undefined })[] = [];
   readonly log: RecentLog;
   readonly #nowMs: () => number;

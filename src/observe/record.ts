@@ -47,7 +47,7 @@ export class Counters {
   };
   readonly answers = {
     results: 0,
-    /** Of the server, or of the sidecar for reasons other than a failure. */
+    /** Errors of the server, or of the sidecar for reasons other than a failure. */
     errors: 0,
     dismissed: 0,
     unread: 0,
@@ -74,7 +74,7 @@ export class Counters {
   };
   defects = 0;
   readonly byKey = {
-    /** Of accepted requests. */
+    /** Accepted requests that failed. */
     failures: new Tally<SidecarErrorCode>(),
     refusals: new Tally<SidecarErrorCode>(),
     exits: new Tally<ExitKind>(),

@@ -4,7 +4,7 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Of one property. Its value is kept as text: the string itself for `text`, otherwise JSON. Empty for none. */
+/** One property. Its value is kept as text: the string itself for `text`, otherwise JSON. Empty for none. */
 export interface Field {
   readonly name: string;
   readonly kind: "text" | "number" | "boolean" | "choice" | "json";
@@ -18,9 +18,9 @@ export interface Field {
 
 const MAX_FIELDS = 200;
 const MAX_OPTIONS = 1000;
-/** Of references to references, and of objects in a sample. */
+/** The depth of references to references, and of objects in a sample. */
 const MAX_DEPTH = 3;
-/** Of the properties of an object in a sample. */
+/** The number of properties of an object in a sample. */
 const MAX_SAMPLES = 20;
 const MAX_SAMPLE_LENGTH = 1000;
 const SAMPLES: JsonObject = {
