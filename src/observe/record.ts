@@ -72,6 +72,8 @@ export class Counters {
     readersCutOff: 0,
     connectionsDropped: 0,
   };
+  /** Questions of servers that could not be assigned to a call. */
+  unattributed = 0;
   defects = 0;
   readonly byKey = {
     /** Accepted requests that failed. */
