@@ -2,13 +2,14 @@ import { type Context, contextWith } from "./context.ts";
 import { describeServer } from "./http/health.ts";
 import { LegacySse } from "./http/legacy-sse.ts";
 import { McpEndpoint } from "./http/post.ts";
+import type { RecentActivity } from "./http/recent.ts";
 import type { Route } from "./http/response.ts";
 import { capabilitiesFor } from "./mcp/capabilities.ts";
 import type { RouteName } from "./routes.ts";
 import type { ToolPolicy } from "./policy/tool-policy.ts";
 import type { ServerProgram } from "./process/generation.ts";
 import { clientAttempt, type ClientInfo, discoverAttempt, Handshake, initializeAttempt, INITIALIZED } from "./process/handshake.ts";
-import type { UpstreamHandshake, UpstreamObserver, UpstreamStatus } from "./process/port.ts";
+import type { UpstreamHandshake, UpstreamStatus } from "./process/port.ts";
 import { Supervisor, type SupervisorFailure } from "./process/supervisor.ts";
 import { ParkedCalls } from "./server/asking-calls.ts";
 import type { Calls } from "./server/calls.ts";
@@ -31,15 +32,6 @@ const ERA_HINT = "; a server without sessions needs MODERN=on, CHILD_ERA=auto or
 /** For a server that gets `server/discover` only. */
 const SESSIONS_HINT = "; a server with sessions needs CHILD_ERA=auto or legacy";
 
-export interface ServerOptions {
-  readonly program: ServerProgram;
-  readonly clientInfo: ClientInfo;
-  /** For all lanes; undefined if there are no rules. */
-  readonly policy: ToolPolicy | undefined;
-  /** The end of a probe is no failure. */
-  readonly observeLane: ((lane: string, isProbe: boolean) => UpstreamObserver) | undefined;
-}
-
 /** Time for a second process to answer a discovery: this, or some times as long as the first process took to be ready. */
 const MIN_PROBE_MS = 5000;
 const PROBE_BOOTS = 3;
@@ -47,7 +39,10 @@ const PROBE_BOOTS = 3;
 /** It shares no state with other servers of the sidecar. */
 export class McpServer {
   readonly #context: Context;
-  readonly #options: ServerOptions;
+  readonly #program: ServerProgram;
+  readonly #clientInfo: ClientInfo;
+  readonly #policy: ToolPolicy | undefined;
+  readonly #activity: RecentActivity | undefined;
   readonly #pool: Pool;
   readonly #sessions: SessionStore;
   readonly #eventLog: EventLog;
@@ -59,15 +54,16 @@ export class McpServer {
   readonly #legacySse: LegacySse | undefined;
   #isLeaving = false;
 
-  constructor(context: Context, options: ServerOptions) {
-    const { config, log, memory, nowMs } = context;
-    const { isolation } = config;
+  /** @param policy of all lanes; undefined if there are no rules. */
+  constructor(base: Context, program: ServerProgram, clientInfo: ClientInfo, policy?: ToolPolicy, activity?: RecentActivity) {
+    const { isolation, modern } = base.config;
     // With ISOLATION=session, each client has a server of its own. Clients without a session could not be told apart.
-    const servesStateless = config.modern === "on" && isolation !== "session";
-    this.#context = servesStateless ? context : { ...context, config: { ...config, childEra: "legacy" } };
-    this.#options = options;
+    const servesStateless = modern === "on" && isolation !== "session";
+    const context: Context = servesStateless ? base : { ...base, config: { ...base.config, childEra: "legacy" } };
+    const { config, log, memory, nowMs } = context;
+    [this.#context, this.#program, this.#clientInfo, this.#policy, this.#activity] = [context, program, clientInfo, policy, activity];
     const sessions = (this.#sessions = new SessionStore(context));
-    this.#pool = new Pool(this.#context, sessions, (profile, name) => this.#createServer(profile, name), options.clientInfo);
+    this.#pool = new Pool(context, sessions, (profile, name) => this.#createServer(profile, name), clientInfo);
     const keys = new SessionKeys(config.sessionKeys, config.serverName);
     const eventLog = (this.#eventLog = new EventLog(context));
     this.#opener = new SessionOpener(context, this.#pool, sessions, new SessionIds(context, keys), eventLog);
@@ -107,7 +103,7 @@ export class McpServer {
       sessions: this.#sessions.size,
       openStreams: this.#endpoint.connections.size,
       stateless: this.#stateless?.status,
-      policy: this.#options.policy?.status,
+      policy: this.#policy?.status,
     };
   }
 
@@ -115,7 +111,7 @@ export class McpServer {
   async toolNames(timeoutMs: number): Promise<readonly string[] | undefined> {
     const { tools } = await this.listTools(timeoutMs);
     if (tools === undefined) return undefined;
-    const names = this.#options.policy?.visibleNames(tools) ?? tools.map(({ name }) => name);
+    const names = this.#policy?.visibleNames(tools) ?? tools.map(({ name }) => name);
     return [...names].filter((name) => typeof name === "string");
   }
 
@@ -160,7 +156,8 @@ export class McpServer {
   }
 
   #createServer(profile: Profile, name: string): PooledServer {
-    const { program, policy, observeLane } = this.#options;
+    const policy = this.#policy;
+    const program = this.#program;
     const { kind, holder } = profile;
     const isShared = kind === "shared";
     // Log lines of the shared lane have no name.
@@ -172,21 +169,23 @@ export class McpServer {
     const rules = policy?.forLane(context, isShared ? undefined : name);
     const endSession = (session: Session): void => this.#sessions.end(session);
     const lane = new Lane(context, supervisor, endSession, (calls, tools) => this.#routingOf(profile, handshake, calls, tools), rules);
-    const params = new KnownParams(this.#context, lane.tools, policy && ((tools) => policy.visibleNames(tools)));
-    return new PooledServer(profile, name, lane, params, supervisor, observeLane?.(name, kind === "modern"));
+    const params = new KnownParams(context, lane.tools, policy && ((tools) => policy.visibleNames(tools)));
+    const observer = this.#activity?.observeLane(name, kind === "modern");
+    return new PooledServer(profile, name, lane, params, supervisor, observer && [observer]);
   }
 
-  #handshakeOf({ kind, initialize, streams, terms, offered = 0 }: Profile): Handshake {
-    const { clientInfo } = this.#options;
+  #handshakeOf(profile: Profile): Handshake {
+    const clientInfo = this.#clientInfo;
     const { childEra } = this.#context.config;
-    if (initialize !== undefined) {
+    if (profile.kind === "private") {
+      const { initialize, streams, terms } = profile;
       const handshake = new Handshake(clientAttempt(initialize));
       // The client of a session that returns has sent its own at another replica.
-      handshake.initialized = terms !== undefined || streams?.isTakenUp === true ? INITIALIZED : undefined;
+      handshake.initialized = terms !== undefined || streams.isTakenUp ? INITIALIZED : undefined;
       return handshake;
     }
-    if (kind === "modern") return new Handshake(discoverAttempt(clientInfo));
-    if (kind === "asking") return new Handshake(initializeAttempt(clientInfo, "", capabilitiesFor(offered)));
+    if (profile.kind === "modern") return new Handshake(discoverAttempt(clientInfo));
+    if (profile.kind === "asking") return new Handshake(initializeAttempt(clientInfo, "", capabilitiesFor(profile.offered)));
     if (childEra === "modern") return new Handshake(discoverAttempt(clientInfo, SESSIONS_HINT));
     if (childEra === "legacy") return new Handshake(initializeAttempt(clientInfo, ERA_HINT));
     return new Handshake(initializeAttempt(clientInfo), discoverAttempt(clientInfo));
@@ -194,11 +193,13 @@ export class McpServer {
 
   /** @param handshake gets the `notifications/initialized` of the client, for later runs. */
   #routingOf(profile: Profile, handshake: Handshake, calls: Calls, tools: ServerTools): Routing {
-    const { kind, streams, terms } = profile;
-    const onInitialized = (text: string): void => void (handshake.initialized = text);
-    const first = streams && new PrivateSession(calls, tools, streams, terms === undefined ? onInitialized : undefined);
-    const onFree = kind === "asking" ? () => this.#pool.onChanged(profile) : undefined;
-    const isModern = kind === "modern" || (first === undefined && this.#context.config.childEra === "modern");
-    return new Routing(calls, tools, isModern ? "modern" : "legacy", first, onFree);
+    if (profile.kind === "private") {
+      const onInitialized = (text: string): void => void (handshake.initialized = text);
+      const first = new PrivateSession(calls, tools, profile.streams, profile.terms === undefined ? onInitialized : undefined);
+      return new Routing(calls, tools, "legacy", first);
+    }
+    const isModern = profile.kind === "modern" || this.#context.config.childEra === "modern";
+    const onFree = profile.kind === "asking" ? () => this.#pool.findAgain(profile.holder, profile.offered) : undefined;
+    return new Routing(calls, tools, isModern ? "modern" : "legacy", undefined, onFree);
   }
 }

@@ -86,7 +86,7 @@ export async function listFromProcess(
   const context = createContext({ ...config, keepTrying: false }, log, secrets, new AbortController().signal, kill);
   const endMs = context.nowMs() + timeoutMs;
   const program = new ServerProgram(context, { command, args, cwd, env: serverEnvironment(environment) });
-  const server = new McpServer(context, { program, clientInfo, policy: undefined, observeLane: undefined });
+  const server = new McpServer(context, program, clientInfo);
   const aborted = Promise.withResolvers<never>();
   addAbortListener(ended, () => aborted.reject(ended.reason as Error));
   const exitError = (awaited: "initialize" | "tools/list"): DiscoverError | undefined => {

@@ -1,9 +1,7 @@
-import type { Context } from "../context.ts";
-import { shorten } from "../json/text.ts";
-import { JsonRpcErrorCode, SidecarError } from "../mcp/errors.ts";
-import { type Outgoing, outgoing, readMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
-import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
-import { Reply, type ReplyTarget } from "../session/reply.ts";
+import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
+import { type Outgoing, outgoing, readMessage, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
+import { type MemoryAccount, Reservation, textMemoryBytes } from "../memory.ts";
+import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import type { Semaphore } from "./slots.ts";
 
@@ -99,7 +97,7 @@ export class Call implements Outgoing {
   readonly account: MemoryAccount | undefined;
   readonly method: string;
   toolName: string | undefined;
-  /** That of the client's current request; undefined for a notification, and for a request that waits. */
+  /** That of the client's current request; undefined for a notification, a request that waits, and the sidecar's own. */
   reply: Reply | undefined;
   /** The id at the server, also as progress token. A suspended call is repeated under another one. */
   wireId = Number.NaN;
@@ -116,9 +114,10 @@ export class Call implements Outgoing {
   expiresAtMs = Infinity;
   timeoutMs = Infinity;
   timeoutSetting: CallLimits["timeoutSetting"];
-  /** When it times out; `extend` renews it up to the last one. */
+  /** When its time began: with its acceptance, or with its last full renewal. */
+  beganAtMs = Infinity;
+  /** When it times out; `extend` moves it. */
   deadlineMs = Infinity;
-  lastDeadlineMs = Infinity;
   /** When a slow call's response begins as an event stream; Infinity once it has, or if nobody waits. */
   slowAtMs = Infinity;
   /** True if its client has seen progress or a question: it must not begin again. */
@@ -133,8 +132,8 @@ export class Call implements Outgoing {
   onReady: (() => void) | undefined;
   onRefused: ((refusal: ResponseMessage) => void) | undefined;
   onEmptied: (() => void) | undefined;
-  /** `error` is one of the sidecar. */
-  onEnded: ((hasResult: boolean, error?: SidecarError) => void) | undefined;
+  /** Called again, with an error, if it has thrown. */
+  onEnded: ((hasResult: boolean, outcome: Outcome) => void) | undefined;
 
   constructor(kind: Call["kind"], owner: Call["owner"], method: string, text: string, caller?: Caller, reply?: Reply) {
     this.kind = kind;
@@ -152,12 +151,6 @@ export class Call implements Outgoing {
     return this.isWritten || this.retry !== "none" || this.mustNotRestart;
   }
 
-  get dueAtMs(): number {
-    const { state, deadlineMs, expiresAtMs, slowAtMs } = this;
-    if (state === "parked" || state === "ended") return Infinity;
-    return Math.min(deadlineMs, state === "queued" ? expiresAtMs : state === "passed" ? slowAtMs : Infinity);
-  }
-
   /** Counts a client's message until its end; a long text, and a notification, only until the server's stdin has taken it. */
   holdMemory(): void {
     this.memory?.release();
@@ -167,14 +160,15 @@ export class Call implements Outgoing {
   }
 
   renew(nowMs: number): void {
+    this.beganAtMs = nowMs;
     this.deadlineMs = nowMs + this.timeoutMs;
-    this.lastDeadlineMs = nowMs + this.timeoutMs * MAX_RENEWED_TIMES;
   }
 
   /** Renews its time, because it shows progress or the server waits for the client. */
   extend(nowMs: number): void {
-    if (this.state === "passed" && this.isWritten)
-      this.deadlineMs = Math.min(this.lastDeadlineMs, Math.max(this.deadlineMs, nowMs + this.timeoutMs));
+    if (this.state !== "passed" || !this.isWritten) return;
+    const lastMs = this.beganAtMs + this.timeoutMs * MAX_RENEWED_TIMES;
+    this.deadlineMs = Math.min(lastMs, Math.max(this.deadlineMs, nowMs + this.timeoutMs));
   }
 }
 
@@ -192,7 +186,7 @@ export function createLine(account: MemoryAccount, text: string): Outgoing {
 }
 
 export function holdMessage(account: MemoryAccount, text: string, byteLength = Buffer.byteLength(text)): Reservation {
-  return account.hold("requests", CALL_BYTES + TEXT_COPIES * textMemoryBytes(text, byteLength));
+  return new Reservation(account, "requests", CALL_BYTES + TEXT_COPIES * textMemoryBytes(text, byteLength));
 }
 
 /** Consecutive ids from a random one on, never reused (MCP 2025-11-25, basic/index). Clients cannot guess them. */
@@ -205,10 +199,6 @@ export class RequestIds {
     // Some servers keep ids in signed 32-bit integers. This leaves room for a billion requests.
     this.last = bits >>> 2;
     this.#first = this.last + 1;
-  }
-
-  mint(): number {
-    return ++this.last;
   }
 
   has(id: unknown): boolean {
@@ -258,37 +248,12 @@ export function effectOf(method: string): Effect {
   return IDEMPOTENT_METHODS.has(method) ? "idempotent" : "unknown";
 }
 
-/** In UTF-16 units. */
-const MAX_ERROR_LENGTH = 500;
-
-/** Called once: with the JSON text of the result, or the reason why there is none, and the sidecar's error if it is one. */
-export type OnInternalResult = (resultText: string | undefined, reason?: string, error?: SidecarError) => void;
-
 /** Its id is replaced when it is sent. */
 export function internalRequest(method: string, params: object, meta?: object): RequestMessage {
   const allParams = meta === undefined ? params : { ...params, _meta: meta };
   const request = readMessage(JSON.stringify({ jsonrpc: "2.0", id: 0, method, params: allParams }));
   if (request.kind !== "request") throw new Error(`not a request: ${method}`);
   return request;
-}
-
-export function internalReply(context: Context, target: ReplyTarget): Reply {
-  return new Reply(context, "0", context.nowMs(), target);
-}
-
-export function resultTo(onResult?: OnInternalResult): ReplyTarget {
-  return {
-    finish: (outcome) => {
-      if (outcome instanceof SidecarError) onResult?.(undefined, outcome.message, outcome);
-      if (typeof outcome !== "string" || onResult === undefined) return undefined;
-      const { outline } = readMessage(outcome) as ResponseMessage;
-      const result = outline.textAt(Slot.result);
-      const error = shorten(outline.textAt(Slot.error) ?? "", MAX_ERROR_LENGTH);
-      if (result === undefined) onResult(undefined, `the server answered with an error: ${error}`);
-      else onResult(result);
-      return undefined;
-    },
-  };
 }
 
 export interface InternalRequest {

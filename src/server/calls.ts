@@ -7,7 +7,7 @@ import { requestToServer, responseToClient } from "../mcp/rewrite.ts";
 import { type MemoryAccount, type MemoryHolder, RecentMap } from "../memory.ts";
 import { limitedLog, type Log, type LogFields } from "../observe/log.ts";
 import type { Upstream, UpstreamHandshake, UpstreamInput } from "../process/port.ts";
-import type { Reply, ReplyTarget } from "../session/reply.ts";
+import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import { Timer } from "../timers.ts";
 import {
@@ -20,16 +20,12 @@ import {
   createLine,
   type Effect,
   effectOf,
-  internalReply,
   type InternalRequest,
   internalRequest,
   isOfClient,
   type LaneLoad,
-  MAX_RENEWED_TIMES,
-  type OnInternalResult,
   type Outcome,
   RequestIds,
-  resultTo,
   sendIf,
 } from "./call.ts";
 import { DropLog } from "./dropped.ts";
@@ -62,7 +58,6 @@ export class Calls {
   readonly tasks = new ClientTasks();
   readonly dropped: DropLog;
   input: UpstreamInput | undefined;
-  handshake: UpstreamHandshake | undefined;
   /** That of the current or the last generation; undefined before the first. */
   lastHandshake: UpstreamHandshake | undefined;
   /** Empty until all tools are listed, and while they are outdated. */
@@ -90,10 +85,7 @@ export class Calls {
   #lastIdAtAbandon = -1;
   /** The same for the newest line that was no request. */
   #lastIdAtNotification = -1;
-  #openCount = 0;
-  #empty: PromiseWithResolvers<void> | undefined;
-  /** At most MAX_IN_FLIGHT calls, since each holds a slot. */
-  #checkingBytes = 0;
+  #onFewer: (() => void) | undefined;
   #ownBytes = 0;
   #principal: MemoryHolder | undefined;
   readonly #sidecar = {};
@@ -116,9 +108,13 @@ export class Calls {
   }
 
   get load(): LaneLoad & { readonly suspended: number } {
-    let suspended = 0;
-    for (const { state } of this.#all) if (state === "suspended") suspended++;
-    return { requestsInFlight: this.#openCount - suspended, suspended, waiting: this.queue.length, queuedBytes: this.#queuedBytes };
+    const { length: waiting, queuedBytes } = this.queue;
+    let [requestsInFlight, suspended] = [0, 0];
+    for (const { kind, state } of this.#all) {
+      if (state === "suspended") suspended++;
+      else if (kind === "client" && state !== "parked") requestsInFlight++;
+    }
+    return { requestsInFlight, suspended, waiting, queuedBytes: queuedBytes + (this.input?.queuedBytes ?? 0) };
   }
 
   /** Those that the server has declared; none before its first handshake. */
@@ -131,45 +127,50 @@ export class Calls {
   }
 
   whenEmpty(): Promise<void> {
-    if (this.#openCount === 0) return Promise.resolve();
-    this.#empty ??= Promise.withResolvers();
-    return this.#empty.promise;
+    return new Promise((resolve) => {
+      this.#onFewer = () => {
+        if (this.load.requestsInFlight + this.load.suspended === 0) resolve();
+      };
+      this.#onFewer();
+    });
   }
 
   /**
-   * @param caller undefined for the sidecar itself.
+   * @param caller undefined for the sidecar itself, as is `reply`.
    * @returns undefined if it was rejected.
    */
   carry(
     caller: Caller | undefined,
-    reply: Reply,
+    reply: Reply | undefined,
     request: RequestMessage,
     onEnded?: Call["onEnded"],
     limits?: CallLimits,
   ): Call | undefined {
-    const { counters, defects } = this.context;
-    const call = this.#create(caller, reply, request, limits);
+    const { counters, defects, nowMs } = this.context;
+    const acceptedAtMs = reply?.acceptedAtMs ?? nowMs();
+    const call = this.#create(caller, reply, acceptedAtMs, request, limits);
     call.onEnded = onEnded;
     const place = this.queue.enter(call);
     if (place === undefined) {
       const error = this.notSent(call);
-      if (caller === undefined) reply.fail(error);
-      else reply.refuse(error);
-      onEnded?.(false);
+      reply?.refuse(error);
+      onEnded?.(false, error);
       return undefined;
     }
     if (place === "queued" && caller !== undefined) counters.requests.held++;
     // The end of a call that was evicted for this one may have sent another one, with a later id.
     this.#all.splice(this.#indexOf(call.wireId), 0, call);
     if (caller !== undefined) {
-      this.#countIn(call);
+      reply?.accept();
+      caller.beginCall();
       call.holdMemory();
     }
-    reply.onDisconnect = () => defects.guard("client disconnect", () => this.giveUp(call, "client disconnected", "unread"));
+    if (reply !== undefined)
+      reply.onDisconnect = () => defects.guard("client disconnect", () => this.giveUp(call, "client disconnected", "unread"));
     if (place === "open") this.#admit(call);
     else {
       // Those in the background wait for others of the sidecar, however long these take.
-      if (call.semaphore !== this.#background) call.expiresAtMs = reply.acceptedAtMs + this.#maxWaitMs(call);
+      if (call.semaphore !== this.#background) call.expiresAtMs = acceptedAtMs + this.#maxWaitMs(call);
       this.#schedule(call);
     }
     return call;
@@ -200,7 +201,9 @@ export class Calls {
       onReady();
     };
     call.onReady = () => this.context.defects.guard("request that waits", proceed, () => onFailed(internalError(false)));
-    call.onEnded = (_hasResult, error) => error && onFailed(error);
+    call.onEnded = (_hasResult, outcome) => {
+      if (outcome instanceof SidecarError) onFailed(outcome);
+    };
     const error = this.roomError(request.text) ?? this.hold(call, reply.acceptedAtMs + this.context.config.holdTimeoutMs);
     if (error !== undefined) onFailed(error);
     else reply.onDisconnect = () => this.end(call, "unread");
@@ -223,29 +226,29 @@ export class Calls {
     for (const call of waiting) if (call.state === "queued") call.onReady?.();
   }
 
-  requestOwn(method: string, params: object, onEnded: Call["onEnded"], onResult?: OnInternalResult, limits?: CallLimits): Call | undefined {
-    const target = resultTo((text, reason, error) => {
+  requestOwn(method: string, params: object, onEnded: Call["onEnded"], limits?: CallLimits): Call | undefined {
+    const request = internalRequest(method, params, this.lastHandshake?.requestMeta);
+    const onCallEnded: Call["onEnded"] = (isResult, outcome) => {
       // A failure during shutdown is expected.
-      if (error !== undefined && error.code !== "SHUTTING_DOWN") this.context.log.warn({ method, reason }, "internal request failed");
-      onResult?.(text, reason, error);
-    });
-    const reply = internalReply(this.context, target);
-    return this.carry(undefined, reply, internalRequest(method, params, this.lastHandshake?.requestMeta), onEnded, limits);
+      if (outcome instanceof SidecarError && outcome.code !== "SHUTTING_DOWN")
+        this.context.log.warn({ method, reason: outcome.message }, "internal request failed");
+      onEnded?.(isResult, outcome);
+    };
+    return this.carry(undefined, undefined, request, onCallEnded, limits);
   }
 
   requestInBackground({ method, params, isCurrent, onEnded, memory }: InternalRequest): void {
-    const call = this.requestOwn(method, params, onEnded, undefined, { ...(isCurrent && sendIf(isCurrent)), semaphore: this.#background });
+    const call = this.requestOwn(method, params, onEnded, { ...(isCurrent && sendIf(isCurrent)), semaphore: this.#background });
     if (call === undefined || call.state === "ended") memory?.release();
     else call.memory = memory;
   }
 
   ping(onEnded?: () => void, limits?: CallLimits): Call | undefined {
-    return this.requestOwn(this.lastHandshake?.pingMethod ?? "ping", {}, onEnded, undefined, limits);
+    return this.requestOwn(this.lastHandshake?.pingMethod ?? "ping", {}, onEnded, limits);
   }
 
-  openStream(target: ReplyTarget, request: RequestMessage): Call | undefined {
-    const reply = internalReply(this.context, target);
-    return this.carry(undefined, reply, request, undefined, { timeoutMs: Infinity });
+  openStream(request: RequestMessage, onEnded: Call["onEnded"]): Call | undefined {
+    return this.carry(undefined, undefined, request, onEnded, { timeoutMs: Infinity });
   }
 
   endStream(call: Call | undefined, reason: string): void {
@@ -273,7 +276,7 @@ export class Calls {
   }
 
   /** @returns the error if there is no room for a line that may be held. A single one may exceed the limit. */
-  roomError(text: string, queuedBytes = this.#queuedBytes): SidecarError | undefined {
+  roomError(text: string, queuedBytes = this.queue.queuedBytes + (this.input?.queuedBytes ?? 0)): SidecarError | undefined {
     const roomBytes = this.context.config.maxQueuedBytes - queuedBytes;
     // A UTF-16 unit has at most three bytes. The exact size is computed only if this estimate is too large.
     const hasRoom = queuedBytes === 0 || text.length * 3 <= roomBytes || Buffer.byteLength(text) <= roomBytes;
@@ -311,10 +314,6 @@ export class Calls {
   getWritten(wireId: unknown): Call | undefined {
     const call = typeof wireId === "number" ? this.#all[this.#indexOf(wireId)] : undefined;
     return call?.wireId === wireId && call?.isWritten === true ? call : undefined;
-  }
-
-  onAnswered(id: number): void {
-    this.#highestAnsweredId = Math.max(this.#highestAnsweredId, id);
   }
 
   noteSentLine(): void {
@@ -395,8 +394,7 @@ export class Calls {
 
   #timeOut(call: Call): void {
     this.onTimeout?.(call);
-    // The time since its acceptance, or its last full renewal.
-    const takenMs = Math.round(call.deadlineMs - (call.lastDeadlineMs - call.timeoutMs * MAX_RENEWED_TIMES));
+    const takenMs = Math.round(call.deadlineMs - call.beganAtMs);
     this.giveUp(call, "timeout", requestTimedOut(call, takenMs, call.isSent, this.effectOf(call)));
   }
 
@@ -407,7 +405,8 @@ export class Calls {
   /** Its client was asked: it takes no slot and no time. */
   park(call: Call): void {
     call.state = "parked";
-    this.#countOut(call);
+    call.caller?.endCall(this.context.nowMs());
+    this.#onFewer?.();
     this.queue.free(call);
     this.onChanged?.(call);
   }
@@ -415,11 +414,12 @@ export class Calls {
   /** Continues with the next request of its client, which has a time of its own. */
   resume(call: Call): void {
     const acceptedAtMs = call.reply?.acceptedAtMs ?? 0;
+    call.reply?.accept();
+    call.caller?.beginCall();
     call.state = "passed";
     call.renew(acceptedAtMs);
     call.slowAtMs = acceptedAtMs + this.context.config.streamAfterMs;
     this.queue.take(call);
-    this.#countIn(call);
     this.#schedule(call);
     this.onChanged?.(call);
   }
@@ -430,7 +430,7 @@ export class Calls {
    * @param isAsked true if a person answers, which takes more time than the call has.
    */
   suspend(call: Call, isAsked: boolean): void {
-    this.onAnswered(call.wireId);
+    this.#highestAnsweredId = Math.max(this.#highestAnsweredId, call.wireId);
     call.state = "suspended";
     call.isWritten = false;
     call.mustNotRestart = true;
@@ -444,7 +444,7 @@ export class Calls {
     const nowMs = this.context.nowMs();
     if (call.deadlineMs === Infinity) call.renew(nowMs);
     this.#remove(call);
-    call.wireId = this.#ids.mint();
+    call.wireId = ++this.#ids.last;
     this.#all.push(call);
     call.text = requestToServer(request, call.wireId);
     call.byteLength = Buffer.byteLength(call.text);
@@ -459,7 +459,7 @@ export class Calls {
 
   /** Ends a call, exactly once: takes it out of wherever it waits, frees what it holds, and gives its client the outcome. */
   end(call: Call, outcome: Outcome): void {
-    const { kind, reply, state } = call;
+    const { caller, kind, reply, state } = call;
     if (state === "ended") return;
     if (state === "queued") this.queue.remove(call);
     else if (state === "checking") this.#stopCheck(call);
@@ -467,8 +467,15 @@ export class Calls {
     call.state = "ended";
     call.memory?.release();
     this.#remove(call);
-    call.onEnded?.(hasResult(outcome), outcome instanceof SidecarError ? outcome : undefined);
-    if (kind === "client" && state !== "parked") this.#countOut(call);
+    // Also of one that was given up: then only a later response proves that the server has read the cancellation.
+    if (call.isWritten) this.#highestAnsweredId = Math.max(this.#highestAnsweredId, call.wireId);
+    try {
+      call.onEnded?.(hasResult(outcome), outcome);
+    } catch (error) {
+      this.context.defects.recover("server response", error, () => call.onEnded?.(false, internalError(call.isSent)));
+    }
+    if (kind === "client" && state !== "parked") caller?.endCall(this.context.nowMs());
+    this.#onFewer?.();
     this.queue.free(call);
     if (kind === "client") this.onChanged?.(call);
     if (reply === undefined || outcome === "unread") return;
@@ -494,7 +501,6 @@ export class Calls {
     // Nothing is sent any more, whatever ends meanwhile.
     this.queue.isReady = false;
     this.input = undefined;
-    this.handshake = undefined;
     this.#principal = undefined;
     this.hasOnePrincipal = true;
     const returned = this.#takeRetries();
@@ -520,17 +526,22 @@ export class Calls {
       this.end(call, describe(call));
     }
     this.#abandoned.clear();
+    this.tasks.tokens.clear();
     this.#lastIdAtAbandon = this.#lastIdAtNotification = -1;
-    this.tasks.clear();
     this.#scheduleAll();
     return count;
   }
 
-  #create(caller: Caller | undefined, reply: Reply, request: RequestMessage, limits: CallLimits | undefined): Call {
+  #create(
+    caller: Caller | undefined,
+    reply: Reply | undefined,
+    acceptedAtMs: number,
+    request: RequestMessage,
+    limits: CallLimits | undefined,
+  ): Call {
     const { retry, requestTimeoutMs, streamAfterMs } = this.context.config;
     const { method } = request;
-    const { acceptedAtMs } = reply;
-    const wireId = this.#ids.mint();
+    const wireId = ++this.#ids.last;
     const text = requestToServer(request, wireId);
     const call = new Call(caller === undefined ? "sidecar" : "client", caller ?? this.#sidecar, method, text, caller, reply);
     call.wireId = wireId;
@@ -570,20 +581,6 @@ export class Calls {
     return this.queue.isReady ? Math.min(holdTimeoutMs, timeoutMs / 2) : holdTimeoutMs;
   }
 
-  #countIn({ caller, reply }: Call): void {
-    reply?.accept();
-    this.#openCount++;
-    caller?.beginCall();
-  }
-
-  #countOut({ caller }: Call): void {
-    this.#openCount--;
-    caller?.endCall(this.context.nowMs());
-    if (this.#openCount > 0) return;
-    this.#empty?.resolve();
-    this.#empty = undefined;
-  }
-
   #admit(call: Call, isChecked = false): void {
     const { onReady } = call;
     if (onReady !== undefined) return onReady();
@@ -596,16 +593,16 @@ export class Calls {
     const nowMs = this.context.nowMs();
     if (call.semaphore === this.#background) call.renew(nowMs);
     if (nowMs >= call.deadlineMs) return this.#timeOut(call);
-    const { account, reply } = call;
+    const { kind, account, reply } = call;
     if (account !== undefined) this.noteClient(account.holder);
     call.state = "passed";
     call.sentAtMs = nowMs;
-    if (reply === undefined) this.noteSentLine();
+    if (kind === "notification") this.noteSentLine();
     else {
       // A call that is queued for long may still fail with status 503, which is impossible once its response has begun.
       if (call.slowAtMs <= nowMs && call.sentNumber === 0) call.slowAtMs = nowMs + this.context.config.streamAfterMs;
       call.sentNumber = ++this.lastNumber;
-      if (reply.record !== undefined) reply.record.sentAtMs ??= nowMs;
+      if (reply?.record !== undefined) reply.record.sentAtMs ??= nowMs;
       this.#schedule(call);
     }
     this.input?.send(call);
@@ -614,7 +611,7 @@ export class Calls {
   #check(call: Call, check: CallCheck): void {
     const { defects } = this.context;
     call.state = "checking";
-    this.#checkingBytes += call.byteLength;
+    this.queue.queuedBytes += call.byteLength;
     this.#schedule(call);
     const onVerdict = (verdict: CallVerdict | undefined): void => {
       if (call.state !== "checking") return;
@@ -629,29 +626,30 @@ export class Calls {
   }
 
   #stopCheck(call: Call): void {
-    this.#checkingBytes -= call.byteLength;
+    this.queue.queuedBytes -= call.byteLength;
     call.state = "queued";
     call.stopCheck?.();
     call.stopCheck = undefined;
   }
 
-  #schedule(call: Call): void {
-    const { dueAtMs } = call;
+  #schedule({ state, deadlineMs, expiresAtMs, slowAtMs }: Call): void {
+    if (state === "parked") return;
+    const dueAtMs = Math.min(deadlineMs, state === "queued" ? expiresAtMs : state === "passed" ? slowAtMs : Infinity);
     if (dueAtMs < this.#timer.atMs) this.#timer.set(dueAtMs);
   }
 
   #onTimer(nowMs: number): void {
-    for (const call of [...this.#all, ...this.queue.entries]) if (call.dueAtMs <= nowMs) this.#onDue(call, nowMs);
+    for (const call of [...this.#all, ...this.queue.entries]) this.#onDue(call, nowMs);
     this.#scheduleAll();
   }
 
   #scheduleAll(): void {
     this.#timer.clear();
-    for (const call of this.#all) this.#schedule(call);
-    for (const call of this.queue.entries) this.#schedule(call);
+    for (const call of [...this.#all, ...this.queue.entries]) this.#schedule(call);
   }
 
   #onDue(call: Call, nowMs: number): void {
+    if (call.state === "parked" || call.state === "ended") return;
     try {
       // The time in which a person answers the server does not count.
       if (call.deadlineMs <= nowMs && this.isWaitingForClient()) call.extend(nowMs);
@@ -697,10 +695,6 @@ export class Calls {
       retried.push(call);
     }
     return retried;
-  }
-
-  get #queuedBytes(): number {
-    return (this.input?.queuedBytes ?? 0) + this.queue.queuedBytes + this.#checkingBytes;
   }
 }
 

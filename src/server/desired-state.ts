@@ -14,7 +14,6 @@ import {
   type InternalRequest,
   refuse,
   type RequestDecision,
-  resultTo,
   sendIf,
   unavailable,
 } from "./call.ts";
@@ -65,10 +64,6 @@ export class DesiredState {
 
   get level(): string | undefined {
     return LEVELS[this.#counts.findIndex(Boolean)];
-  }
-
-  get acceptedLevel(): string | undefined {
-    return LEVELS[this.#clients.values().reduce((least, { accepted }) => Math.min(least, accepted.level ?? least), LEVELS.length)];
   }
 
   levelOf(caller: Caller): string | undefined {
@@ -166,8 +161,9 @@ export class DesiredState {
     for (const caller of this.listeners) caller.onRestarted?.(undefined);
   }
 
-  /** @returns the requests that restore at a new server what former ones have confirmed. */
-  restart(): InternalRequest[] {
+  /** @returns the level that former servers have accepted, and the requests that restore at a new one what they have confirmed. */
+  restart(): { readonly level: string | undefined; readonly requests: readonly InternalRequest[] } {
+    const level = this.#clients.values().reduce((least, { accepted }) => Math.min(least, accepted.level ?? least), LEVELS.length);
     const requests: InternalRequest[] = [];
     for (const [uri, resource] of this.#resources) {
       resource.isConfirmed = false;
@@ -179,7 +175,7 @@ export class DesiredState {
         onEnded: (hasResult) => (resource.isConfirmed ||= hasResult),
       });
     }
-    return requests;
+    return { level: LEVELS[level], requests };
   }
 
   #of(caller: Caller): Wants {
@@ -261,10 +257,11 @@ export class LegacyDriver {
   onReady(): void {
     const calls = this.#calls;
     const state = this.#state;
-    const level = (this.#sentLevel = state.acceptedLevel);
+    const { level, requests } = state.restart();
+    this.#sentLevel = level;
     if (level !== undefined) this.#ask({ method: "logging/setLevel", params: { level }, onEnded: this.#onLevelEnded });
     if (state.haveRootsChanged) calls.sendInternal(ROOTS_CHANGED);
-    for (const request of state.restart()) this.#ask(request);
+    for (const request of requests) this.#ask(request);
     for (const { memory } of state.subscribers) calls.noteClient(memory.holder);
   }
 
@@ -468,9 +465,10 @@ export class ModernDriver {
     const request = internalRequest("subscriptions/listen", { notifications: filterMembers(filter) }, requestMeta);
     const listening: Listening = { filter, accepted: NONE, openedAtMs: Infinity, call: undefined };
     this.#next = listening;
-    const target = resultTo((_text, _reason, error) => this.#onListenEnd(listening, error === undefined));
     // It may fail at once.
-    listening.call = this.#calls.openStream(target, request);
+    listening.call = this.#calls.openStream(request, (_hasResult, outcome) => {
+      if (outcome !== "unread") this.#onListenEnd(listening, !(outcome instanceof SidecarError));
+    });
     this.#overdue.set(context.nowMs() + context.config.requestTimeoutMs);
   }
 

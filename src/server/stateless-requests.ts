@@ -15,9 +15,9 @@ import {
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { SessionKeys } from "../session/ids.ts";
-import type { Reply } from "../session/reply.ts";
+import { Reply } from "../session/reply.ts";
 import { AskingCall, type ParkedCalls } from "./asking-calls.ts";
-import { holdMessage, internalReply, internalRequest, resultTo } from "./call.ts";
+import { holdMessage, internalRequest } from "./call.ts";
 import { internalError, sessionOverloaded, shuttingDown } from "./failures.ts";
 import type { Lane } from "./lane.ts";
 import { sealState, unsealState } from "./sealed-state.ts";
@@ -59,10 +59,11 @@ export class StatelessRequests {
   }
 
   get status() {
-    const { asks, era: serverEra = "unknown" } = this.#pool;
+    const { askingCount: servers, era: serverEra = "unknown" } = this.#pool;
     const [clients, subscriptions] = [this.#clients.size, this.#subscriptions.size];
     const parked = this.#parked?.status;
-    return { serverEra, requests: this.#requestCount, clients, subscriptions, asks: parked && { ...asks, parked } };
+    const asks = parked && { servers, unattributed: this.#context.counters.unattributed, parked };
+    return { serverEra, requests: this.#requestCount, clients, subscriptions, asks };
   }
 
   handle(stateless: StatelessRequest): void {
@@ -212,7 +213,8 @@ export class StatelessRequests {
     const wanted = lane.routing.state.levelOf(client);
     if (level === undefined || (wanted !== undefined && isAtLeast(level, wanted))) return;
     if (lane.calls.capabilities["logging"] === undefined) return;
-    lane.request(client, internalReply(this.#context, resultTo()), internalRequest("logging/setLevel", { level }));
+    const unread = new Reply(this.#context, "0", this.#context.nowMs(), { finish: () => undefined });
+    lane.request(client, unread, internalRequest("logging/setLevel", { level }));
   }
 
   #guard(reply: Reply, handle: () => void): void {

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { McpClient } from "../support/mcp-client.ts";
+import { McpClient, toolCall } from "../support/mcp-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
 /** Texts that a parser and writer of JSON would change. */
@@ -57,12 +57,7 @@ it.each([
 });
 
 it.each([...JSON_TEXTS, SEPARATORS])("a result with %s is forwarded unchanged", async (_what, json) => {
-  const reply = await client.post({
-    jsonrpc: "2.0",
-    id: 2,
-    method: "tools/call",
-    params: { name: "raw_result", arguments: { result: `{"x":${json}}` } },
-  });
+  const reply = await client.post(toolCall("raw_result", { result: `{"x":${json}}` }));
   expect(reply.status).toBe(200);
   expect(reply.body).toBe(`{"jsonrpc":"2.0","id":2,"result":{"x":${json}}}`);
 });

@@ -7,7 +7,7 @@ import { HttpBench } from "../support/http-bench.ts";
 import type { HttpReply } from "../support/http-client.ts";
 import { signalServer } from "../support/in-process-server.ts";
 import { LaneClient, LANES, useLane } from "../support/lane-client.ts";
-import { initializeRequest, McpClient } from "../support/mcp-client.ts";
+import { initializeRequest, McpClient, toolCall } from "../support/mcp-client.ts";
 import type { LogLine } from "../support/running-sidecar.ts";
 import { readReadiness } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
@@ -53,7 +53,7 @@ describe.each(LANES)("a crash loop of a %s server", (kind) => {
     await server.chooseExit(3);
     signalServer(childPid, "SIGKILL");
     await waitForLog("mcp server exited");
-    const call = { jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "echo", arguments: { text: "held" } } };
+    const call = toolCall("echo", { text: "held" }, 7);
     const held = client.post(call);
     expect(logLines(FAILED)).toEqual([]);
     expect(errorOf(await held)).toEqual(REFUSED);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { McpClient } from "../support/mcp-client.ts";
+import { initializeRequest, McpClient } from "../support/mcp-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
 /** A secret in the environment, so that messages about the server are masked. */
@@ -24,8 +24,7 @@ describe.each([8000, 1_000_000])("an error that is nested %d levels deep", (leve
   it("a client whose server rejects initialize gets the error; other clients are unaffected", async () => {
     await using sidecar = await HttpBench.start({ command: refusingServer(levels), env });
     const bystander = await sidecar.client();
-    const params = { protocolVersion: "2025-11-25", capabilities: { sampling: {} }, clientInfo: { name: "asks", version: "1" } };
-    const reply = await new McpClient(sidecar.url).post({ jsonrpc: "2.0", id: 1, method: "initialize", params });
+    const reply = await new McpClient(sidecar.url).post(initializeRequest({ sampling: {} }));
     expect(reply.body).toMatch(/^\{"jsonrpc":"2\.0","id":1,"error":\{/);
     expect(reply.body).not.toContain(env.SOME_API_KEY);
     expect((await bystander.request("x/echo", { text: "still here" })).result).toEqual({ echo: "still here" });

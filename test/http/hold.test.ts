@@ -2,21 +2,10 @@ import { expect, it } from "vitest";
 import { Gate, NO_RESTART, QUICK_RESTART, crash, readSeen } from "../support/fixture-server.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import type { HttpReply } from "../support/http-client.ts";
-import { McpClient } from "../support/mcp-client.ts";
+import { initializeRequest, McpClient, toolCall } from "../support/mcp-client.ts";
 import { waitForGeneration } from "../support/status.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
-
-function echo(id: number): object {
-  return { jsonrpc: "2.0", id, method: "tools/call", params: { name: "echo", arguments: { text: `text ${id}` } } };
-}
-
-const INITIALIZE = {
-  jsonrpc: "2.0",
-  id: 1,
-  method: "initialize",
-  params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "raw", version: "1" } },
-};
 
 /** Starts a sidecar with a ready server. While the gate is closed, a later generation does not get ready. */
 async function startGated(gate: Gate, flags: readonly string[] = []): Promise<RunningSidecar> {
@@ -43,7 +32,9 @@ it("the next generation answers held requests; those above MAX_HELD_REQUESTS are
   await using sidecar = await startGated(gate, ["--max-held-requests", "5"]);
   const client = await sidecar.client();
   await crashBehindGate(sidecar, gate);
-  const { refused, held } = await holdAll(Array.from({ length: 6 }, (_, index) => () => client.post(echo(index))));
+  const { refused, held } = await holdAll(
+    Array.from({ length: 6 }, (_, index) => () => client.post(toolCall("echo", { text: `text ${index}` }, index))),
+  );
   expect(refused.headers["retry-after"]).toBe("1");
   const { id } = JSON.parse(refused.body) as { id: number };
   expect(readError(refused)).toEqual(
@@ -64,7 +55,7 @@ it("an initialize request is held and answered from the next handshake", async (
   await using sidecar = await startGated(gate, ["--max-held-requests", "1"]);
   await crashBehindGate(sidecar, gate);
   const newcomer = new McpClient(sidecar.url);
-  const { refused, held } = await holdAll([() => newcomer.post(INITIALIZE), () => newcomer.post(INITIALIZE)]);
+  const { refused, held } = await holdAll([() => newcomer.post(initializeRequest()), () => newcomer.post(initializeRequest())]);
   expect(readError(refused)).toEqual(
     errorReply(503, -32000, "UPSTREAM_NOT_READY", { id: 1, data: { sent: false, retrySafe: true, retryAfterSeconds: 1 } }),
   );
@@ -98,7 +89,7 @@ it("a request held for HOLD_TIMEOUT_MS is rejected with the time until the resta
   const client = await sidecar.client();
   await client.callTool("exit", { code: 3 });
   await sidecar.waitForLog("mcp server will be restarted");
-  const reply = await client.post(echo(2));
+  const reply = await client.post(toolCall("echo"));
   const retryAfterSeconds = Number(reply.headers["retry-after"]);
   expect(retryAfterSeconds).toBeGreaterThan(500);
   expect(retryAfterSeconds).toBeLessThanOrEqual(600);

@@ -3,9 +3,8 @@ import type { Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 import { say } from "../support/held-call.ts";
 import { waitForHanging } from "../support/fixture-server.ts";
-import type { McpClient } from "../support/mcp-client.ts";
 import { RawConnection, getBytes, headBytes, postBytes } from "../support/raw-connection.ts";
-import { JSON_HEADERS } from "../support/mcp-client.ts";
+import { JSON_HEADERS, type McpClient, toolCall } from "../support/mcp-client.ts";
 import { openUnread } from "../support/open-sockets.ts";
 import { readError } from "../support/error-reply.ts";
 import { type JsonRpcMessage, readResponse } from "../support/json-rpc.ts";
@@ -75,7 +74,7 @@ describe("the memory budget", () => {
       { jsonrpc: "2.0", method: "notifications/x" },
     ]);
     using left = await RawConnection.open(sidecar.origin);
-    await left.write(postBytes({ jsonrpc: "2.0", id: 9, method: "tools/call", params: { name: "hang", arguments: {} } }, client.sessionId));
+    await left.write(postBytes(toolCall("hang", {}, 9), client.sessionId));
     await waitForHanging(client, 1);
     left[Symbol.dispose]();
     await client.request("resources/subscribe", { uri: "test://a" });
@@ -100,8 +99,7 @@ describe("the memory budget", () => {
     await say(client, JSON.stringify(listChanged(900_000)));
     expect((await readStatus(sidecar)).memory["replay"]).toBeGreaterThan(1_800_000);
     const body = (bytes: number): string => {
-      const make = (text: string): string =>
-        JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "echo", arguments: { text } } });
+      const make = (text: string): string => JSON.stringify(toolCall("echo", { text }));
       return make("x".repeat(bytes - make("").length));
     };
     const largest = Math.floor(BUDGET_BYTES / 5);
@@ -122,12 +120,7 @@ describe("the memory budget", () => {
   it("a response of a batch that has no room becomes an error, and the others are delivered", async () => {
     await using sidecar = await HttpBench.start({ flags: ["--memory-budget-bytes", String(4 * MIB)] });
     const client = await sidecar.client({ protocolVersion: "2025-03-26" });
-    const calls = [0, 1, 2, 3, 4, 5].map((id) => ({
-      jsonrpc: "2.0",
-      id,
-      method: "tools/call",
-      params: { name: "big", arguments: { length: id === 5 ? 1 : 900_000 } },
-    }));
+    const calls = [0, 1, 2, 3, 4, 5].map((id) => toolCall("big", { length: id === 5 ? 1 : 900_000 }, id));
     const { body } = await client.post(calls, { headers: { Accept: "application/json" } });
     const responses = (JSON.parse(body) as JsonRpcMessage[]).toSorted((a, b) => Number(a.id) - Number(b.id));
     const failed = responses.filter(({ error }) => error !== undefined);

@@ -5,7 +5,7 @@ import { TempDir } from "../support/temp-dir.ts";
 import { readReadiness } from "../support/status.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { flagsForTokens, TOKENS } from "../support/token-clients.ts";
-import type { McpClient } from "../support/mcp-client.ts";
+import { type McpClient, toolCall } from "../support/mcp-client.ts";
 
 const RESULT = '{"content":[{"type":"text","text":"mine"}]}';
 const ERROR = '{"code":-32602,"message":"refused"}';
@@ -25,7 +25,7 @@ function printing(format: string): string[] {
 
 /** Makes the server answer a call with this line, in which `$ID` stands for its id. @returns the body that the client gets. */
 async function answer(client: McpClient, line: string): Promise<unknown> {
-  const reply = await client.post({ jsonrpc: "2.0", id: "a", method: "tools/call", params: { name: "raw_line", arguments: { line } } });
+  const reply = await client.post(toolCall("raw_line", { line }, "a"));
   return JSON.parse(reply.body);
 }
 

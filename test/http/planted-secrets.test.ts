@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { send } from "../support/http-client.ts";
-import { McpClient } from "../support/mcp-client.ts";
+import { initializeRequest, McpClient } from "../support/mcp-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
 import { runMain } from "../support/sidecar.ts";
@@ -71,19 +71,13 @@ async function readAll(sidecar: RunningSidecar, token: string): Promise<string> 
   return replies.map(({ headers, body }) => `${JSON.stringify(headers)}\n${body}`).join("\n");
 }
 
-function post(sidecar: RunningSidecar, token: string, method: string, params: object = {}): Promise<string> {
-  const client = new McpClient(sidecar.url, { token });
-  return client.post({ jsonrpc: "2.0", id: 1, method, params }).then(({ body }) => body);
-}
-
 it.each(["refuse", "refuse-clients"])("no endpoint or log reveals secrets in a failed handshake (%s)", async (mode) => {
   await using directory = await TempDir.create();
   await using sidecar = await start(directory, mode, `${TOKEN}\n${NEXT_TOKEN}`, {
     untilReady: mode !== "refuse",
     flags: ["--isolation", "session"],
   });
-  const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "raw", version: "1" } };
-  const refused = await post(sidecar, TOKEN, "initialize", params);
+  const { body: refused } = await new McpClient(sidecar.url, { token: TOKEN }).post(initializeRequest());
   expect(refused).toContain("bad key: ***");
   const said = `${refused}\n${await readAll(sidecar, TOKEN)}`;
   await sidecar.stop();

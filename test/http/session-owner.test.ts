@@ -5,14 +5,12 @@ import { TempDir } from "../support/temp-dir.ts";
 import { EventStream } from "../support/event-stream.ts";
 import { HeldCall } from "../support/held-call.ts";
 import { type HttpCall, type HttpReply, send } from "../support/http-client.ts";
-import { JSON_HEADERS } from "../support/mcp-client.ts";
+import { initializeRequest, JSON_HEADERS } from "../support/mcp-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
 const OWNER = { Authorization: "Bearer token-of-the-owner" };
 const OTHER = { Authorization: "Bearer token-of-somebody-else" };
 const REQUEST = '{"jsonrpc":"2.0","id":7,"method":"x-test/of-the-other"}';
-const INITIALIZE =
-  '{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}';
 
 /** Everything in a response that a client sees, except for dates. */
 function visible({ status, headers, body }: HttpReply): object {
@@ -52,7 +50,7 @@ it.each<[string, HttpCall]>([
 
 it("initialize with the session of another token opens a session", async () => {
   const headers = { ...JSON_HEADERS, ...OTHER, "Mcp-Session-Id": client.sessionId };
-  const { status, headers: replied } = await send(sidecar.url, { body: INITIALIZE, headers });
+  const { status, headers: replied } = await send(sidecar.url, { body: JSON.stringify(initializeRequest()), headers });
   expect([status, replied["mcp-session-id"] === client.sessionId]).toEqual([200, false]);
 });
 

@@ -4,7 +4,7 @@ import { errorReply, readError } from "../support/error-reply.ts";
 import type { EventStream } from "../support/event-stream.ts";
 import type { HttpReply } from "../support/http-client.ts";
 import { resultText } from "../support/json-rpc.ts";
-import { ASKABLE, type ClientOptions, initializeRequest, McpClient } from "../support/mcp-client.ts";
+import { ASKABLE, type ClientOptions, initializeRequest, McpClient, toolCall } from "../support/mcp-client.ts";
 import { RawConnection, postBytes } from "../support/raw-connection.ts";
 import { openUnread } from "../support/open-sockets.ts";
 import { HttpBench } from "../support/http-bench.ts";
@@ -49,10 +49,7 @@ describe("a session in use", () => {
       (await client.openStream())[Symbol.dispose]();
       while ((await readStatus(sidecar)).openStreams > 0);
     }
-    const bytes = postBytes(
-      { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "echo", arguments: { text: "here" } } },
-      client.sessionId,
-    );
+    const bytes = postBytes(toolCall("echo", { text: "here" }, 1), client.sessionId);
     using slow = await RawConnection.open(sidecar.origin);
     const other = await sidecar.client();
     await slow.write(bytes.slice(0, -1));
@@ -67,10 +64,7 @@ describe("a session in use", () => {
   it("its response is read, and its client can send another request", async () => {
     await using sidecar = await HttpBench.start({ flags: ["--max-sessions", "2"] });
     const client = await sidecar.client();
-    const bytes = postBytes(
-      { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "big", arguments: { length: 16_000_000 } } },
-      client.sessionId,
-    );
+    const bytes = postBytes(toolCall("big", { length: 16_000_000 }, 1), client.sessionId);
     using unread = await openUnread(sidecar.origin, bytes);
     while ((await readStatus(sidecar)).memory["unread"] === 0);
     for (let count = 0; count < 3; count++) await sidecar.client();

@@ -230,11 +230,7 @@ describe.each(LANE_CLIENTS)("a tool of a $lane server in read-only mode", ({ con
     const client = await connect(sidecar);
     expect(await client.toolText("first")).toBe("{}");
 
-    await listed.list([...WITNESSES, listedTool("first"), listedTool("second", READS), listedTool("third", READS)]);
-    const countLists = async (): Promise<number> => (await readSeen(client)).filter((method) => method === "tools/list").length;
-    const before = await countLists();
-    await client.write({ jsonrpc: "2.0", method: "notifications/tools/list_changed" });
-    while ((await countLists()) === before);
+    await changeTools(client, listed, [...WITNESSES, listedTool("first"), listedTool("second", READS), listedTool("third", READS)]);
     expect(await client.callTool("first")).toMatchObject(NOT_FOUND);
     expect([await client.toolText("second"), await client.toolText("third")]).toEqual(["{}", "{}"]);
 

@@ -148,8 +148,7 @@ export class Life {
     // The real one runs in a thread.
     if (context.config.argumentCheck !== "off") Object.assign(policy, { argumentCheck: { check } });
     const program = new ServerProgram(context, { command: "simulated", args: [], env: {}, cwd: undefined }, () => this.#startProcess());
-    const unobserved = { observeLane: undefined };
-    this.#server = new McpServer(context, { program, clientInfo: { name: "sidecar", version: "1" }, policy, ...unobserved });
+    this.#server = new McpServer(context, program, { name: "sidecar", version: "1" }, policy);
     await this.#settle(3);
   }
 
