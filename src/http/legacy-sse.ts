@@ -5,7 +5,7 @@ import { BATCH_REFUSED } from "../mcp/client-message.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { type Message, type RequestMessage } from "../mcp/message.ts";
 import type { MemoryAccount } from "../memory.ts";
-import { RequestRecord } from "../observe/record.ts";
+import { beginRecord, setSession } from "../observe/record.ts";
 import { ROUTES } from "../routes.ts";
 import { internalError, shuttingDown } from "../server/failures.ts";
 import type { SessionOpener } from "../server/session-opener.ts";
@@ -14,8 +14,8 @@ import { Reply, type ReplyTarget } from "../session/reply.ts";
 import type { SessionStore } from "../session/store.ts";
 import { type EventSink, type EventStream, SessionStreams } from "../session/streams.ts";
 import { Timer } from "../timers.ts";
-import { type MessageReceiver, Post } from "./body.ts";
 import type { SseConnection } from "./event-streams.ts";
+import { Exchange, type MessageReceiver } from "./exchange.ts";
 import { rejectUnauthorized } from "./guards.ts";
 import { answerOneWay, forwardOneWay, type McpEndpoint } from "./post.ts";
 import { errorBody, holderOf, type Route, sendAccepted, sendError, sendProblem } from "./response.ts";
@@ -50,15 +50,15 @@ class LegacySsePair implements EventSink, ReplyTarget {
   }
 
   /** May be called again only if the last call did not open a session. */
-  initialize(opener: SessionOpener, request: RequestMessage, post: Post): void {
+  initialize(opener: SessionOpener, request: RequestMessage, exchange: Exchange): void {
     const streams = new SessionStreams(this.memory);
     const stream = streams.openStandalone();
     stream.attach(this);
-    const reply = this.openReply(request, post);
+    const reply = this.openReply(request, exchange);
     this.#initialize = { reply, stream };
     const open = (session: Session | KnownSession): void => {
       if (session instanceof Session) this.session = session;
-      reply.record?.setSession(session);
+      setSession(reply.record, session);
     };
     this.#context.defects.guard(
       "client request",
@@ -68,9 +68,9 @@ class LegacySsePair implements EventSink, ReplyTarget {
   }
 
   /** Its POST has been answered with 202. */
-  openReply(request: RequestMessage, post: Post): Reply {
-    const reply = new Reply(this.#context, request.idText, post.acceptedAtMs, this);
-    reply.record = new RequestRecord(request, post.holder, post.acceptedAtMs, this.session);
+  openReply(request: RequestMessage, exchange: Exchange): Reply {
+    const reply = new Reply(this.#context, request.idText, exchange.acceptedAtMs, this);
+    reply.record = beginRecord(request, exchange.holder, exchange.acceptedAtMs, this.session);
     reply.record.httpStatus = 202;
     this.#replies.add(reply);
     return reply;
@@ -135,7 +135,7 @@ export class LegacySse implements MessageReceiver {
       else this.#open(response, principal, this.#context.memory.account(holderOf(request, principal)));
     },
     legacyMessages: (request, response, principal) => {
-      new Post(this.#context, request, response, principal).read(this, this.#endpoint.arriving);
+      new Exchange(this.#endpoint.connections, request, response, principal).read(this, this.#endpoint.arriving);
     },
   };
 
@@ -143,17 +143,17 @@ export class LegacySse implements MessageReceiver {
     for (const pair of this.#pairs.values()) if (pair.owner === owner) this.#end(pair);
   }
 
-  rejectLong(post: Post): boolean {
-    return this.#findPair(post, undefined) === undefined;
+  rejectLong(exchange: Exchange): boolean {
+    return this.#findPair(exchange, undefined) === undefined;
   }
 
-  onMessages(post: Post, messages: Message | Message[]): void {
-    if (Array.isArray(messages)) return sendProblem(post.response, BATCH_REFUSED);
+  onMessages(exchange: Exchange, messages: Message | Message[]): void {
+    if (Array.isArray(messages)) return sendProblem(exchange.response, BATCH_REFUSED);
     const idText = messages.kind === "request" ? messages.idText : undefined;
     // During the drain, the stream ends once the earlier requests are answered.
-    if (messages.kind === "request" && this.#context.draining.aborted) return sendError(post.response, shuttingDown(), idText);
-    const pair = this.#findPair(post, idText);
-    if (pair !== undefined) this.#onMessage(post, pair, messages, idText);
+    if (messages.kind === "request" && this.#context.draining.aborted) return sendError(exchange.response, shuttingDown(), idText);
+    const pair = this.#findPair(exchange, idText);
+    if (pair !== undefined) this.#onMessage(exchange, pair, messages, idText);
   }
 
   #open(response: ServerResponse, owner: Principal | undefined, memory: MemoryAccount): void {
@@ -189,8 +189,8 @@ export class LegacySse implements MessageReceiver {
     pair.end();
   }
 
-  #onMessage(post: Post, pair: LegacySsePair, message: Message, idText: string | undefined): void {
-    const { response } = post;
+  #onMessage(exchange: Exchange, pair: LegacySsePair, message: Message, idText: string | undefined): void {
+    const { response } = exchange;
     const { session } = pair;
     if (message.kind === "request" && message.method === "initialize") {
       if (pair.isInitialized) {
@@ -198,7 +198,7 @@ export class LegacySse implements MessageReceiver {
         return sendError(response, error, idText);
       }
       sendAccepted(response);
-      return pair.initialize(this.#opener, message, post);
+      return pair.initialize(this.#opener, message, exchange);
     }
     if (session === undefined)
       return sendError(response, sessionRequired("This stream has no session yet; call initialize first."), idText);
@@ -206,11 +206,11 @@ export class LegacySse implements MessageReceiver {
     session.touch(this.#context.nowMs());
     if (message.kind !== "request") return answerOneWay(response, forwardOneWay(session, message));
     sendAccepted(response);
-    session.lane.request(session, pair.openReply(message, post), message);
+    session.lane.request(session, pair.openReply(message, exchange), message);
   }
 
   /** @returns undefined if the request is answered with an error. */
-  #findPair({ request, response, principal }: Post, idText: string | undefined): LegacySsePair | undefined {
+  #findPair({ request, response, principal }: Exchange, idText: string | undefined): LegacySsePair | undefined {
     const { url = "" } = request;
     const id = new URLSearchParams(url.slice(url.indexOf("?") + 1)).get("sessionId");
     const pair = this.#pairs.get(id ?? "");

@@ -46,16 +46,10 @@ export function hasJsonBody(request: IncomingMessage): boolean {
   }
 }
 
-export interface Accepted {
-  /** True also without an `Accept` header. */
-  readonly json: boolean;
-  /** A wildcard is not enough, because its sender may expect plain JSON. */
-  readonly events: boolean;
-}
+const USUALLY_ACCEPTED = { json: true, events: true };
 
-const USUALLY_ACCEPTED: Accepted = { json: true, events: true };
-
-export function acceptedBy(request: IncomingMessage): Accepted {
+/** A wildcard is not enough for events, because its sender may expect plain JSON. */
+export function acceptedBy(request: IncomingMessage): Readonly<typeof USUALLY_ACCEPTED> {
   const { accept } = request.headers;
   if (accept === USUAL_ACCEPT) return USUALLY_ACCEPTED;
   const types = accept === undefined ? [] : (accepts(request).types() as string[]);
