@@ -106,23 +106,25 @@ export class Exchange implements ReplyTarget {
 
   /** Keeps the session from eviction until the response is read, or its connection has closed. @param session undefined if it needs none. */
   use(session: Session | undefined): void {
+    const former = this.session;
     // The client of a long notification may have left. Nothing would end its use.
-    if (session === this.session || this.response.destroyed) return;
-    this.session?.endRequest(this.#context.nowMs());
+    if (session === former || (session !== undefined && this.response.destroyed)) return;
     this.session = session;
     if (session !== undefined) session.openRequests++;
+    if (former === undefined) return;
+    former.openRequests--;
+    former.touch(this.#context.nowMs());
   }
 
   /** The response is read, or its connection has closed. */
   readonly #onClose = (): void => {
-    const { defects, nowMs } = this.#context;
     try {
-      this.session?.endRequest(nowMs());
       this.onDisconnect?.();
       if (this.#replies.size > 0) this.#disconnect();
     } catch (error) {
-      defects.recover("client disconnect", error);
+      this.#context.defects.recover("client disconnect", error);
     }
+    this.use(undefined);
   };
 
   read(receiver: MessageReceiver, arriving: Set<Exchange>): void {

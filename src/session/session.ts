@@ -95,7 +95,7 @@ export class Session implements Caller {
   hasEnded = false;
   /** Its server ends: its requests wait until it is evicted, and then go to another one. */
   isMoving = false;
-  /** HTTP requests that arrive, or whose response is not read. Who adds one must call `endRequest`. */
+  /** HTTP requests that arrive, or whose response is not read. An `Exchange` counts them. */
   openRequests = 0;
   #mustHearOfLists: boolean;
 
@@ -127,11 +127,6 @@ export class Session implements Caller {
   touch(nowMs: number): void {
     this.lastUsedAtMs = nowMs;
     this.onUsed?.();
-  }
-
-  endRequest(nowMs: number): void {
-    this.openRequests--;
-    this.touch(nowMs);
   }
 
   beginCall(): void {
