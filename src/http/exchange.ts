@@ -61,12 +61,11 @@ export class Exchange implements ReplyTarget {
   readonly sessionId: string | undefined;
   /** True also without an `Accept` header. */
   readonly acceptsJson: boolean;
-  /** For the response to a request. */
   acceptsStream: boolean;
   era: ServerEra = "legacy";
   /** Only `use` changes it. */
   session: Session | undefined;
-  /** For a response in JSON. */
+  /** Sent with a response in JSON. */
   headers: Readonly<Record<string, string>> | undefined;
   /** Called if the client disconnects while its request waits for a session. */
   onDisconnect: (() => void) | undefined;
@@ -81,7 +80,7 @@ export class Exchange implements ReplyTarget {
   #length = 0;
   #isForwarded = false;
   #reserved: Reservation | undefined;
-  /** Those that have not ended. */
+  /** The replies that have not ended. */
   readonly #replies = new Set<Reply>();
   /** The responses of a batch until the last one; undefined for one request. */
   #kept: string[] | undefined;

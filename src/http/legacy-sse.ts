@@ -22,7 +22,7 @@ import { errorBody, holderOf, type Route, sendAccepted, sendError, sendProblem }
 
 /** The connection on which a client reads all messages, and its session. Nothing is kept for replay: the session ends with the connection. */
 class LegacySsePair implements EventSink, ReplyTarget {
-  /** In the URL that the client posts to, with 122 random bits. The session id is never sent, so it cannot be used on the endpoint. */
+  /** Part of the URL that the client posts to, with 122 random bits. The session id is never sent, so it cannot be used on the endpoint. */
   readonly id = randomUUID();
   /** Only this principal may post to it. */
   readonly owner: Principal | undefined;

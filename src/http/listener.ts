@@ -14,10 +14,10 @@ import { countCutOffs, takenBytes } from "./unread-output.ts";
 
 class Connection {
   readonly socket: Socket;
-  /** In the order of their requests, until their last byte is passed to the operating system. */
+  /** In the order of requests. Each leaves when its last byte is passed to the operating system. */
   readonly responses: ServerResponse[] = [];
   idleSinceMs: number;
-  /** Whose token has admitted it; undefined if none has. */
+  /** The one whose token has admitted the connection, if any. */
   principal: Principal | undefined;
   /** The number of requests in the last read, and the bytes read by then. */
   requestsOfRead = 0;
@@ -26,7 +26,7 @@ class Connection {
   isStopped = false;
   /** The last request that was answered before it had arrived completely. */
   answeredEarly: IncomingMessage | undefined;
-  /** Of the watch of stalled readers: the bytes that the client has read, and since when. */
+  /** For the watch of stalled readers: what the client has read, and since when. */
   readBytes = 0;
   readAtMs = 0;
 
@@ -35,7 +35,6 @@ class Connection {
   }
 }
 
-/** Looking at all costs little beside a new connection. */
 function longestIdle(connections: Iterable<Connection>): Connection | undefined {
   let found: Connection | undefined;
   for (const each of connections) if (each.responses.length === 0 && each.idleSinceMs < (found?.idleSinceMs ?? Infinity)) found = each;
@@ -53,9 +52,9 @@ const PROBE_PATHS: ReadonlySet<string> = new Set([ROUTES.live.path, ROUTES.ready
  */
 class Connections {
   readonly all = new Map<Socket, Connection>();
-  /** Those that are not admitted, the oldest first. */
+  /** The oldest first. */
   readonly #new = new Set<Connection>();
-  /** Those whose last byte has not been passed to the operating system. */
+  /** The sum of `responses`. */
   openResponses = 0;
   /** True if each further response is the last of its connection. */
   isDraining = false;
@@ -70,7 +69,7 @@ class Connections {
     this.#mayLog = logLimiter(context.nowMs, 1);
   }
 
-  /** At the limit, the new one that has been idle for longest is closed, else the oldest. */
+  /** At the limit, the new connection that has been idle for longest is closed, else the oldest. */
   add(socket: Socket): void {
     const { maxConnections, maxConnectionsWithoutToken } = this.#context.config;
     // If no token is configured, each client is new until its first request arrives, so new connections may use all places that are left.
@@ -191,7 +190,7 @@ type ClientError = readonly [status: number, code: SidecarErrorCode, reason: str
 const NOT_HTTP: ClientError = [400, "INVALID_REQUEST", "The request is not valid HTTP."];
 const TIMED_OUT = "ERR_HTTP_REQUEST_TIMEOUT";
 
-/** By the error code of Node's parser. */
+/** The keys are error codes of Node's parser. */
 const CLIENT_ERRORS: Readonly<Record<string, ClientError>> = {
   HPE_HEADER_OVERFLOW: [431, "INVALID_REQUEST", "The request headers are too large."],
   HPE_INVALID_EOF_STATE: [400, "BODY_INCOMPLETE", "The connection closed before the whole request arrived."],
@@ -271,7 +270,7 @@ export class HttpListener {
     );
   }
 
-  /** Also handles the requests that have arrived. */
+  /** Begins with the requests that have arrived. */
   serve(app: RequestListener): void {
     this.#app = app;
     for (const [request, response] of this.#early.splice(0))
@@ -372,7 +371,7 @@ export class HttpListener {
     records.rejected({ code, httpStatus, reason, principal, sessionId: undefined, requestBytes: undefined });
   }
 
-  /** Once for all responses that close in one turn, because it checks every connection. */
+  /** All responses that close in one turn cause one look, because it checks every connection. */
   #closeIdleConnections(): void {
     if (this.#isClosingIdle) return;
     this.#isClosingIdle = true;
