@@ -111,15 +111,18 @@ export class Reply {
       this.isFinished = false;
       throw error;
     }
-    if (!this.isAccepted && this.record === undefined) return;
+    const { record, isAccepted } = this;
+    if (!isAccepted && record === undefined) return;
+    let ending: RequestEnding = "dismissed";
     if (shown instanceof SidecarError) {
-      if (this.record !== undefined) this.record.isRejected = !shown.details.sent;
-      return this.#record(shown.code, body);
+      ending = shown.code;
+      if (record !== undefined) record.isRejected = !shown.details.sent;
+    } else if (body !== undefined) {
+      // The target may have had no room for the response.
+      const isError = body === shown && known !== undefined ? known.isError : isErrorResponse(body);
+      ending = isError ? "errors" : "results";
     }
-    if (body === undefined) return this.#record("dismissed");
-    // The target may have had no room for the response.
-    const isError = body === shown && known !== undefined ? known.isError : isErrorResponse(body);
-    this.#record(isError ? "errors" : "results", body);
+    this.#context.records.ended(record, isAccepted, ending, body);
   }
 
   /** Finishes with a response of the sidecar. @param text the JSON text of the member. */
@@ -145,24 +148,15 @@ export class Reply {
   disconnect(): void {
     if (this.isFinished) return;
     this.isFinished = true;
-    const { defects } = this.#context;
+    const { defects, records } = this.#context;
     defects.guard("client disconnect", () => this.onDisconnect?.());
     defects.guard("client disconnect", () => this.#callOnEnd());
-    this.#record("unread");
+    records.ended(this.record, this.isAccepted, "unread");
   }
 
   #callOnEnd(): void {
     const { onEnd } = this;
     this.onEnd = undefined;
     onEnd?.();
-  }
-
-  #record(ending: RequestEnding, body?: string): void {
-    const { counters, records } = this.#context;
-    if (this.isAccepted) {
-      if (ending === "results" || ending === "errors" || ending === "dismissed" || ending === "unread") counters.answers[ending]++;
-      else counters.byKey.failures.count(ending);
-    }
-    if (this.record !== undefined) records.ended(this.record, ending, body);
   }
 }
