@@ -2,13 +2,14 @@ import { type Context, contextWith } from "./context.ts";
 import { describeServer } from "./http/health.ts";
 import { LegacySse } from "./http/legacy-sse.ts";
 import { McpEndpoint } from "./http/post.ts";
+import type { RecentActivity } from "./http/recent.ts";
 import type { Route } from "./http/response.ts";
 import { capabilitiesFor } from "./mcp/capabilities.ts";
 import type { RouteName } from "./routes.ts";
 import type { ToolPolicy } from "./policy/tool-policy.ts";
 import type { ServerProgram } from "./process/generation.ts";
 import { clientAttempt, type ClientInfo, discoverAttempt, Handshake, initializeAttempt, INITIALIZED } from "./process/handshake.ts";
-import type { UpstreamHandshake, UpstreamObserver, UpstreamStatus } from "./process/port.ts";
+import type { UpstreamHandshake, UpstreamStatus } from "./process/port.ts";
 import { Supervisor, type SupervisorFailure } from "./process/supervisor.ts";
 import { ParkedCalls } from "./server/asking-calls.ts";
 import type { Calls } from "./server/calls.ts";
@@ -41,7 +42,7 @@ export class McpServer {
   readonly #program: ServerProgram;
   readonly #clientInfo: ClientInfo;
   readonly #policy: ToolPolicy | undefined;
-  readonly #observeLane: ((lane: string, isProbe: boolean) => UpstreamObserver) | undefined;
+  readonly #activity: RecentActivity | undefined;
   readonly #pool: Pool;
   readonly #sessions: SessionStore;
   readonly #eventLog: EventLog;
@@ -53,23 +54,14 @@ export class McpServer {
   readonly #legacySse: LegacySse | undefined;
   #isLeaving = false;
 
-  /**
-   * @param policy of all lanes; undefined if there are no rules.
-   * @param observeLane the end of a probe is no failure.
-   */
-  constructor(
-    base: Context,
-    program: ServerProgram,
-    clientInfo: ClientInfo,
-    policy?: ToolPolicy,
-    observeLane?: (lane: string, isProbe: boolean) => UpstreamObserver,
-  ) {
+  /** @param policy of all lanes; undefined if there are no rules. */
+  constructor(base: Context, program: ServerProgram, clientInfo: ClientInfo, policy?: ToolPolicy, activity?: RecentActivity) {
     const { isolation, modern } = base.config;
     // With ISOLATION=session, each client has a server of its own. Clients without a session could not be told apart.
     const servesStateless = modern === "on" && isolation !== "session";
     const context: Context = servesStateless ? base : { ...base, config: { ...base.config, childEra: "legacy" } };
     const { config, log, memory, nowMs } = context;
-    [this.#context, this.#program, this.#clientInfo, this.#policy, this.#observeLane] = [context, program, clientInfo, policy, observeLane];
+    [this.#context, this.#program, this.#clientInfo, this.#policy, this.#activity] = [context, program, clientInfo, policy, activity];
     const sessions = (this.#sessions = new SessionStore(context));
     this.#pool = new Pool(context, sessions, (profile, name) => this.#createServer(profile, name), clientInfo);
     const keys = new SessionKeys(config.sessionKeys, config.serverName);
@@ -178,7 +170,7 @@ export class McpServer {
     const endSession = (session: Session): void => this.#sessions.end(session);
     const lane = new Lane(context, supervisor, endSession, (calls, tools) => this.#routingOf(profile, handshake, calls, tools), rules);
     const params = new KnownParams(context, lane.tools, policy && ((tools) => policy.visibleNames(tools)));
-    const observer = this.#observeLane?.(name, kind === "modern");
+    const observer = this.#activity?.observeLane(name, kind === "modern");
     return new PooledServer(profile, name, lane, params, supervisor, observer && [observer]);
   }
 
@@ -207,7 +199,7 @@ export class McpServer {
       return new Routing(calls, tools, "legacy", first);
     }
     const isModern = profile.kind === "modern" || this.#context.config.childEra === "modern";
-    const onFree = profile.kind === "asking" ? () => this.#pool.onChanged(profile.holder, profile.offered) : undefined;
+    const onFree = profile.kind === "asking" ? () => this.#pool.findAgain(profile.holder, profile.offered) : undefined;
     return new Routing(calls, tools, isModern ? "modern" : "legacy", undefined, onFree);
   }
 }

@@ -32,7 +32,10 @@ export class Timer {
     if (atMs === Infinity) return;
     this.atMs = atMs;
     this.#timers.size++;
-    this.#wait();
+    const waitMs = Math.ceil(atMs - this.#timers.nowMs());
+    this.#timeout = setTimeout(() => this.#fire(), Math.min(MAX_TIMER_MS, Math.max(0, waitMs)));
+    // What waits for a deadline keeps the process alive through its sockets.
+    this.#timeout.unref();
   }
 
   clear(): void {
@@ -42,16 +45,9 @@ export class Timer {
     this.#timers.size--;
   }
 
-  #wait(): void {
-    const waitMs = Math.ceil(this.atMs - this.#timers.nowMs());
-    this.#timeout = setTimeout(() => this.#fire(), Math.min(MAX_TIMER_MS, Math.max(0, waitMs)));
-    // What waits for a deadline keeps the process alive through its sockets.
-    this.#timeout.unref();
-  }
-
   #fire(): void {
     const nowMs = this.#timers.nowMs();
-    if (nowMs < this.atMs) return this.#wait();
+    if (nowMs < this.atMs) return this.set(this.atMs);
     this.clear();
     this.#timers.defects.guard("deadline", () => this.#onDue(nowMs));
   }

@@ -82,7 +82,7 @@ export class StartDisplay {
       // Warnings are always shown. At the level debug, all messages are.
       if (level === "info" && !isStderr && !this.#isOver && config.logLevel === "info" && REPLACED_BY_BANNER.has(message)) return;
       this.#progress.erase();
-      logger[level](fields, message);
+      logger.log[level](fields, message);
     });
   }
 
@@ -127,7 +127,6 @@ ${shown.join("")}
 `;
   }
 
-  /** As many names as fit on the line. */
   #toolsText(toolNames: readonly string[] | undefined): string {
     if (toolNames === undefined) return "not known: the server has not listed them";
     if (toolNames.length === 0) return "none";

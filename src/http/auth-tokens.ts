@@ -90,7 +90,6 @@ export async function watchTokenFile(
   }
 }
 
-/** @returns the principals of the removed tokens. */
 function useTokens({ log, secrets }: Context, tokens: AuthTokens, { texts, problem }: SecretFile): Principal[] {
   if (texts === undefined) {
     log.warn({ reason: problem }, "auth token file rejected: the tokens are unchanged");

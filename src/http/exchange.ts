@@ -6,7 +6,7 @@ import { SidecarError } from "../mcp/errors.ts";
 import { LONG_TEXT_LENGTH, type Message, type Reading, readInSteps, readText, type RequestMessage, withoutSteps } from "../mcp/message.ts";
 import { addTraceContext, traceContextOf } from "../mcp/rewrite.ts";
 import { BODY_COPIES, type MemoryAccount, partMemoryBytes, type Reservation, textMemoryBytes } from "../memory.ts";
-import { RequestRecord } from "../observe/record.ts";
+import { beginRecord } from "../observe/record.ts";
 import type { ServerEra } from "../process/port.ts";
 import { outOfMemory, responseOutOfMemory } from "../server/failures.ts";
 import { Reply, type ReplyTarget } from "../session/reply.ts";
@@ -240,7 +240,7 @@ export class Exchange implements ReplyTarget {
   /** Must be called for all requests of a batch before the first one is forwarded. */
   openReply(request: RequestMessage, isPart = false): Reply {
     const reply = new Reply(this.#context, request.idText, this.acceptedAtMs, this);
-    reply.record = new RequestRecord(request, this.holder, this.acceptedAtMs, this.session);
+    reply.record = beginRecord(request, this.holder, this.acceptedAtMs, this.session);
     this.#replies.add(reply);
     if (!isPart) return reply;
     reply.record.httpStatus = 200;

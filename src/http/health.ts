@@ -27,7 +27,9 @@ export function createHealthRoutes(
   return { live: (_request, response) => send(response, 200, { status: "live" }), ready: readiness, health: readiness };
 }
 
-export function describeExit({ generation, exitCode, signal, kind, reason, likelyCause, at, stderrTail }: UpstreamExit) {
+export function describeExit(exit: UpstreamExit | undefined) {
+  if (exit === undefined) return null;
+  const { generation, exitCode, signal, kind, reason, likelyCause, at, stderrTail } = exit;
   return {
     generation,
     exitCode: exitCode ?? null,
@@ -50,7 +52,7 @@ export function describeServer({ state, pid, generation, restarts, readyAt, last
     generation,
     restarts,
     readyAt: (state === "ready" ? readyAt?.toISOString() : undefined) ?? null,
-    lastExit: lastExit === undefined ? null : describeExit(lastExit),
+    lastExit: describeExit(lastExit),
     nextRetryAt: nextRetryAt?.toISOString() ?? null,
   };
 }

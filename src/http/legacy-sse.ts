@@ -5,7 +5,7 @@ import { BATCH_REFUSED } from "../mcp/client-message.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { type Message, type RequestMessage } from "../mcp/message.ts";
 import type { MemoryAccount } from "../memory.ts";
-import { RequestRecord } from "../observe/record.ts";
+import { beginRecord, setSession } from "../observe/record.ts";
 import { ROUTES } from "../routes.ts";
 import { internalError, shuttingDown } from "../server/failures.ts";
 import type { SessionOpener } from "../server/session-opener.ts";
@@ -58,7 +58,7 @@ class LegacySsePair implements EventSink, ReplyTarget {
     this.#initialize = { reply, stream };
     const open = (session: Session | KnownSession): void => {
       if (session instanceof Session) this.session = session;
-      reply.record?.setSession(session);
+      setSession(reply.record, session);
     };
     this.#context.defects.guard(
       "client request",
@@ -70,7 +70,7 @@ class LegacySsePair implements EventSink, ReplyTarget {
   /** Its POST has been answered with 202. */
   openReply(request: RequestMessage, exchange: Exchange): Reply {
     const reply = new Reply(this.#context, request.idText, exchange.acceptedAtMs, this);
-    reply.record = new RequestRecord(request, exchange.holder, exchange.acceptedAtMs, this.session);
+    reply.record = beginRecord(request, exchange.holder, exchange.acceptedAtMs, this.session);
     reply.record.httpStatus = 202;
     this.#replies.add(reply);
     return reply;

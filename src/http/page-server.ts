@@ -5,13 +5,14 @@ import { gunzipSync } from "node:zlib";
 import { maskArgs, maskCommand } from "../config/secret-file.ts";
 import type { Context } from "../context.ts";
 import { SidecarError } from "../mcp/errors.ts";
+import { itemsAfter } from "../observe/record.ts";
 import { shuttingDown } from "../server/failures.ts";
 import type { Principal } from "../session/session.ts";
 import { Timer } from "../timers.ts";
 import { describeEndpoint } from "./app.ts";
 import { type SseConnection, SseConnections } from "./event-streams.ts";
-import { laneLoads, type Status } from "./health.ts";
-import type { PageGeneration, PageState, PageUpdate } from "./page-update.ts";
+import { describeExit, laneLoads, type Status } from "./health.ts";
+import type { PageState, PageUpdate } from "./page-update.ts";
 import { pageRequest, type RecentActivity } from "./recent.ts";
 import { acceptsGzip, acceptsHtml, holderOf, reject, type Route, sendError } from "./response.ts";
 
@@ -126,7 +127,7 @@ interface PageStream {
   requestCount: number;
   logLineCount: number;
   /** Undefined before the first update. */
-  generations: readonly PageGeneration[] | undefined;
+  generations: RecentActivity["generations"] | undefined;
 }
 
 export class Page {
@@ -192,16 +193,15 @@ export class Page {
   #send(stream: PageStream, state: PageState): void {
     if (stream.generations !== undefined && stream.response.writableLength > 0) return;
     const { requests: history, generations, log, currentSecond } = this.#activity;
-    const { requests } = history;
     const update: PageUpdate = {
       state,
       seconds: this.#activity.secondsBetween(stream.nextSecond, currentSecond),
-      requests: requests.after(stream.requestCount).map(pageRequest),
-      logLines: log.after(stream.logLineCount),
-      generations: generations === stream.generations ? undefined : generations,
+      requests: itemsAfter(history.requests, history.count, stream.requestCount).map(pageRequest),
+      logLines: itemsAfter(log.lines, log.count, stream.logLineCount),
+      generations: generations === stream.generations ? undefined : generations.map((each) => ({ ...each, exit: describeExit(each.exit) })),
     };
     stream.nextSecond = currentSecond;
-    stream.requestCount = requests.count;
+    stream.requestCount = history.count;
     stream.logLineCount = log.count;
     stream.generations = generations;
     stream.connection.send(undefined, JSON.stringify(update, this.#context.secrets.replacer), "update");

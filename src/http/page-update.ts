@@ -41,6 +41,7 @@ export interface PageRequest {
   readonly durationMs: number | null;
   /** `tool_error` for a result that the tool itself marks as an error. */
   readonly ending: RequestEnding | "tool_error";
+  readonly isError: boolean;
 }
 
 export interface PageGeneration {
@@ -50,5 +51,5 @@ export interface PageGeneration {
   /** In milliseconds since the epoch, as is `readyAt`. */
   readonly startedAt: number;
   readonly readyAt: number | null;
-  readonly exit: ReturnType<typeof describeExit> | null;
+  readonly exit: ReturnType<typeof describeExit>;
 }

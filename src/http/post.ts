@@ -13,6 +13,7 @@ import {
   type RequestMessage,
   type ResponseMessage,
 } from "../mcp/message.ts";
+import { setSession } from "../observe/record.ts";
 import { allowHeader, ROUTES } from "../routes.ts";
 import { sessionNotFound, shuttingDown } from "../server/failures.ts";
 import { checkModernRequest } from "../server/request-check.ts";
@@ -207,7 +208,7 @@ export class McpEndpoint implements MessageReceiver {
     const reply = exchange.openReply(message);
     const onOpen = (opened: Session | KnownSession): void => {
       exchange.headers = { "Mcp-Session-Id": opened.id };
-      reply.record?.setSession(opened);
+      setSession(reply.record, opened);
     };
     const streams = this.#opener.createStreams(exchange.memory);
     this.#opener.initialize(reply, message, streams, owner, onOpen);

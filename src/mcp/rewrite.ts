@@ -37,11 +37,10 @@ export function firstOfParams({ text, outline }: RequestMessage, members: string
   return outline.firstAt(Slot.params) === "{" ? firstMembers(text, outline.start(Slot.params), members) : undefined;
 }
 
-/** On one line. U+2028 and U+2029 become escapes, because some servers end a line at them. */
+/** On one line. */
 export function messageToServer({ text, outline }: Message, edits: readonly Edit[] = []): string {
   const edited = applyEdits(text, edits);
-  const line = toOneLine(outline.hasEscapedName ? withPlainNames(edited) : edited);
-  return replaceEach(replaceEach(line, "\u2028", String.raw`\u2028`), "\u2029", String.raw`\u2029`);
+  return toOneLine(outline.hasEscapedName ? withPlainNames(edited) : edited, SERVER_LINE_ENDS);
 }
 
 export function editsOf({ outline }: SentText, text: string, slot: number, otherSlot?: number): Edit[] {
@@ -52,22 +51,28 @@ export function editsOf({ outline }: SentText, text: string, slot: number, other
 }
 
 /** Newlines separate messages on stdio. In JSON text they can only be white space between tokens. */
-export function toOneLine(text: string): string {
-  return replaceEach(replaceEach(text, "\n", " "), "\r", " ");
-}
-
-/** A message may have millions of the characters, so parts of this length are split. */
+const LINE_ENDS = new Map([
+  ["\n", " "],
+  ["\r", " "],
+]);
+/** Some servers end a line at U+2028 and U+2029, which may be in strings. */
+const SERVER_LINE_ENDS = new Map([...LINE_ENDS, ["\u2028", String.raw`\u2028`], ["\u2029", String.raw`\u2029`]]);
+/** A message may have millions of line ends, so parts of this length are split. */
 const PART_LENGTH = 16 * 1024;
 
-function replaceEach(text: string, character: string, by: string): string {
-  if (!text.includes(character)) return text;
-  let replaced = "";
-  for (let start = 0; start < text.length; start += PART_LENGTH)
-    replaced += text
-      .slice(start, start + PART_LENGTH)
-      .split(character)
-      .join(by);
-  return replaced;
+export function toOneLine(text: string, lineEnds = LINE_ENDS): string {
+  let line = text;
+  for (const [lineEnd, by] of lineEnds) {
+    if (!line.includes(lineEnd)) continue;
+    let replaced = "";
+    for (let start = 0; start < line.length; start += PART_LENGTH)
+      replaced += line
+        .slice(start, start + PART_LENGTH)
+        .split(lineEnd)
+        .join(by);
+    line = replaced;
+  }
+  return line;
 }
 
 /** W3C Trace Context §3.2. Zeros are not valid ids, and ff is no version. */

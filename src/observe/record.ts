@@ -72,6 +72,8 @@ export class Counters {
     readersCutOff: 0,
     connectionsDropped: 0,
   };
+  /** Questions of servers that could not be assigned to a call. */
+  unattributed = 0;
   defects = 0;
   readonly byKey = {
     /** Of accepted requests. */
@@ -117,10 +119,11 @@ export interface EndedRequest {
   readonly acceptedAtMs?: number;
   readonly endedAtMs: number;
   readonly ending: RequestEnding | "tool_error";
+  readonly isError: boolean;
 }
 
 /** From the reading of a client's request to the end of its reply. It keeps no text of the request. */
-export class RequestRecord implements EndedRequest {
+export interface RequestRecord extends EndedRequest {
   method: string;
   tool: string | undefined;
   /** The name of the client's token, or without tokens its network address. */
@@ -134,81 +137,69 @@ export class RequestRecord implements EndedRequest {
   /** Undefined if the client has disconnected before the response began. */
   httpStatus: number | undefined;
   /** True for an error of the sidecar to a request that was not sent. */
-  isRejected = false;
-  endedAtMs = Number.NaN;
-  ending: EndedRequest["ending"] = "unread";
-
-  constructor(
-    { method, text, outline }: RequestMessage,
-    holder: { readonly name: string } | string,
-    acceptedAtMs: number,
-    session?: { readonly id: string; readonly protocolVersion: string },
-  ) {
-    if (session !== undefined) this.setSession(session);
-    this.method = method;
-    this.tool = method === "tools/call" ? outline.stringAt(Slot.toolName) : undefined;
-    this.principal = typeof holder === "string" ? holder : holder.name;
-    this.acceptedAtMs = acceptedAtMs;
-    this.requestBytes = Buffer.byteLength(text);
-  }
-
-  setSession({ id, protocolVersion }: { readonly id: string; readonly protocolVersion: string }): void {
-    this.sessionId = id;
-    this.revision = protocolVersion;
-  }
+  isRejected: boolean;
+  endedAtMs: number;
+  ending: EndedRequest["ending"];
+  isError: boolean;
 }
 
-export class RecentItems<Item> {
-  count = 0;
-  readonly #maxCount: number;
-  readonly #maxLength: number;
-  readonly #items: Item[] = [];
-  #length = 0;
-
-  /** @param maxLength for the texts together. */
-  constructor(maxCount: number, maxLength = Infinity) {
-    [this.#maxCount, this.#maxLength] = [maxCount, maxLength];
-  }
-
-  add(item: Item): void {
-    this.#items.push(item);
-    if (typeof item === "string") this.#length += item.length;
-    this.count++;
-    while (this.#items.length > this.#maxCount || this.#length > this.#maxLength) {
-      const oldest = this.#items.shift();
-      if (typeof oldest === "string") this.#length -= oldest.length;
-    }
-  }
-
-  /** Those after the first `seenCount`, as far as they are kept, oldest first. */
-  after(seenCount: number): readonly Item[] {
-    return this.#items.slice(Math.max(0, this.#items.length - (this.count - seenCount)));
-  }
+export function beginRecord(
+  { method, text, outline }: RequestMessage,
+  holder: { readonly name: string } | string,
+  acceptedAtMs: number,
+  session?: { readonly id: string; readonly protocolVersion: string },
+): RequestRecord {
+  return {
+    method,
+    tool: method === "tools/call" ? outline.stringAt(Slot.toolName) : undefined,
+    principal: typeof holder === "string" ? holder : holder.name,
+    acceptedAtMs,
+    requestBytes: Buffer.byteLength(text),
+    sessionId: session?.id,
+    revision: session?.protocolVersion,
+    sentAtMs: undefined,
+    httpStatus: undefined,
+    isRejected: false,
+    endedAtMs: Number.NaN,
+    ending: "unread",
+    isError: false,
+  };
 }
 
-/** With its number since the epoch. */
-export function newSecond(number: number) {
-  return { number, requests: 0, errors: 0, longestMs: 0 };
+export function setSession(record: RequestRecord | undefined, session: { readonly id: string; readonly protocolVersion: string }): void {
+  if (record !== undefined) [record.sessionId, record.revision] = [session.id, session.protocolVersion];
 }
 
 export function isSuccess(ending: EndedRequest["ending"]): ending is "results" | "dismissed" | "unread" {
   return ending === "results" || ending === "dismissed" || ending === "unread";
 }
 
+/** @param items the newest of all `count`. @returns those after the first `seenCount`. */
+export function itemsAfter<Item>(items: readonly Item[], count: number, seenCount: number): readonly Item[] {
+  return items.slice(Math.max(0, items.length - (count - seenCount)));
+}
+
+/** @param number since the epoch. */
+export function newSecond(number: number) {
+  return { number, requests: 0, errors: 0, longestMs: 0 };
+}
+
 /** For the page. It begins at the start, because people open the page after a failure. */
 export class RequestHistory {
-  readonly requests: RecentItems<EndedRequest>;
+  /** Oldest first. */
+  readonly requests: EndedRequest[] = [];
+  count = 0;
   /** Those with requests, oldest first. */
   readonly seconds: ReturnType<typeof newSecond>[] = [];
+  readonly #maxRequests: number;
   readonly #maxSeconds: number;
 
   constructor(maxRequests: number, maxSeconds: number) {
-    this.requests = new RecentItems(maxRequests);
-    this.#maxSeconds = maxSeconds;
+    [this.#maxRequests, this.#maxSeconds] = [maxRequests, maxSeconds];
   }
 
   add(request: EndedRequest): void {
-    const { acceptedAtMs, endedAtMs, ending } = request;
+    const { acceptedAtMs, endedAtMs, isError } = request;
     const number = Math.floor((performance.timeOrigin + endedAtMs) / 1000);
     let second = this.seconds.at(-1);
     if (second?.number !== number) {
@@ -216,8 +207,9 @@ export class RequestHistory {
       while ((this.seconds[0]?.number ?? number) < number - this.#maxSeconds) this.seconds.shift();
     }
     second.requests++;
-    if (!isSuccess(ending)) second.errors++;
-    this.requests.add(request);
+    if (isError) second.errors++;
+    this.count++;
+    if (this.requests.push(request) > this.#maxRequests) this.requests.shift();
     if (acceptedAtMs !== undefined) second.longestMs = Math.max(second.longestMs, endedAtMs - acceptedAtMs);
   }
 }
@@ -312,6 +304,20 @@ const MAX_RESULT_LENGTH = 256 * 1024;
 const LIST_PAUSE_MS = 10_000;
 const TRANSPORT = "tcp";
 
+/** Shared by requests of one method, tool and revision. */
+interface RequestKind {
+  readonly method: string;
+  readonly tool: string | undefined;
+  readonly revision: string | undefined;
+  /** As labels. */
+  readonly name: string;
+  readonly toolName: string;
+  readonly version: string;
+  queue: Histogram | undefined;
+  server: Histogram | undefined;
+  success: Histogram | undefined;
+}
+
 /** Records the end of each request once, for the counters, and if it is a client's, for the metrics, the page and the log. */
 export class RequestRecords {
   /** Undefined without a page. */
@@ -334,19 +340,8 @@ export class RequestRecords {
   readonly #names = new Map<string, string>();
   readonly #tools = new Map<string, string>();
   #nextListAtMs = -Infinity;
-  /** Those of the last request: most are like it. */
-  #lastKind:
-    | {
-        readonly method: string;
-        readonly revision: string | undefined;
-        readonly name: string;
-        readonly toolName: string;
-        readonly version: string;
-        queue: Histogram | undefined;
-        server: Histogram | undefined;
-        success: Histogram | undefined;
-      }
-    | undefined;
+  /** The kind of the last request: most are like it. */
+  #lastKind: RequestKind | undefined;
 
   constructor(counters: Counters, nowMs: () => number, defects: Defects, redact: Redact, hasMetrics: boolean) {
     [this.#counters, this.#nowMs, this.#defects, this.#redact, this.#hasMetrics] = [counters, nowMs, defects, redact, hasMetrics];
@@ -361,15 +356,21 @@ export class RequestRecords {
     }
     if (request === undefined) return;
     try {
-      const { method, tool } = request;
-      request.method = this.#keptName(method);
-      request.tool = tool && this.#keptName(tool);
+      let kind = this.#lastKind;
+      if (kind?.method !== request.method || kind.tool !== request.tool || kind.revision !== request.revision) {
+        this.#lastKind = kind = this.#kindOf(request);
+      }
+      request.method = kind.method;
+      request.tool = kind.tool;
       request.endedAtMs = this.#nowMs();
-      request.ending = ending === "results" && method === "tools/call" && isToolError(body) ? "tool_error" : ending;
-      if (this.#hasMetrics) this.#observe(request, body);
+      const isFailure = !isSuccess(ending);
+      const isToolFailure = ending === "results" && kind.method === "tools/call" && isToolError(body);
+      request.ending = isToolFailure ? "tool_error" : ending;
+      request.isError = isFailure || isToolFailure;
+      if (this.#hasMetrics) this.#observe(request, kind, body);
       this.history?.add(request);
-      if (isSuccess(ending)) this.onSuccess?.(request, body);
-      else this.onFailure?.(request, body);
+      if (isFailure) this.onFailure?.(request, body);
+      else this.onSuccess?.(request, body);
     } catch (error) {
       this.#defects.recover("request record", error);
     }
@@ -378,23 +379,23 @@ export class RequestRecords {
   rejected(request: RejectedRequest): void {
     const { code } = request;
     this.rejections.count(code);
-    this.history?.add({ endedAtMs: this.#nowMs(), ending: code });
+    this.history?.add({ endedAtMs: this.#nowMs(), ending: code, isError: true });
     this.#defects.guard("request record", () => this.onRejected?.(request));
   }
 
-  #observe({ method, tool, revision, acceptedAtMs, sentAtMs, endedAtMs, ending }: RequestRecord, body: string | undefined): void {
+  #kindOf({ method, tool, revision }: RequestRecord): RequestKind {
+    const toolName = tool ? (this.#tools.get(tool) ?? OTHER_TOOL) : "";
+    const version = revision === undefined ? "" : (VERSIONS.get(revision) ?? OTHER);
+    const name = METHODS.get(method) ?? OTHER;
+    const kept = { method: this.#keptName(method), tool: tool && this.#keptName(tool), revision };
+    return { ...kept, name, toolName, version, queue: undefined, server: undefined, success: undefined };
+  }
+
+  #observe({ acceptedAtMs, sentAtMs, endedAtMs, ending }: RequestRecord, kind: RequestKind, body: string | undefined): void {
+    if (kind.method === "tools/list" && ending === "results" && body !== undefined) this.#learnTools(body, endedAtMs);
     // The sidecar answers some requests itself, without a queue.
     const isAnsweredHere = sentAtMs === undefined && (ending === "results" || ending === "errors");
-    if (method === "tools/list" && ending === "results" && body !== undefined) this.#learnTools(body, endedAtMs);
-    const toolName = tool ? (this.#tools.get(tool) ?? OTHER_TOOL) : "";
-    let kind = this.#lastKind;
-    if (kind?.method !== method || kind.toolName !== toolName || kind.revision !== revision) {
-      const version = revision === undefined ? "" : (VERSIONS.get(revision) ?? OTHER);
-      const name = METHODS.get(method) ?? OTHER;
-      kind = { method, revision, name, toolName, version, queue: undefined, server: undefined, success: undefined };
-      this.#lastKind = kind;
-    }
-    const { name, version } = kind;
+    const { name, toolName, version } = kind;
     if (!isAnsweredHere) (kind.queue ??= this.queue.of([name, toolName])).observe((sentAtMs ?? endedAtMs) - acceptedAtMs);
     if (sentAtMs !== undefined) (kind.server ??= this.server.of([name, toolName])).observe(endedAtMs - sentAtMs);
     const errorType = ending === "results" ? "" : ending === "errors" ? errorCodeOf(body) : ending;

@@ -1,6 +1,6 @@
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
 import { type Outgoing, outgoing, readMessage, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
-import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
+import { type MemoryAccount, Reservation, textMemoryBytes } from "../memory.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import type { Semaphore } from "./slots.ts";
@@ -114,9 +114,10 @@ export class Call implements Outgoing {
   expiresAtMs = Infinity;
   timeoutMs = Infinity;
   timeoutSetting: CallLimits["timeoutSetting"];
-  /** When it times out; `extend` renews it up to the last one. */
+  /** When its time began: with its acceptance, or with its last full renewal. */
+  beganAtMs = Infinity;
+  /** When it times out; `extend` moves it. */
   deadlineMs = Infinity;
-  lastDeadlineMs = Infinity;
   /** When a slow call's response begins as an event stream; Infinity once it has, or if nobody waits. */
   slowAtMs = Infinity;
   /** True if its client has seen progress or a question: it must not begin again. */
@@ -150,12 +151,6 @@ export class Call implements Outgoing {
     return this.isWritten || this.retry !== "none" || this.mustNotRestart;
   }
 
-  get dueAtMs(): number {
-    const { state, deadlineMs, expiresAtMs, slowAtMs } = this;
-    if (state === "parked" || state === "ended") return Infinity;
-    return Math.min(deadlineMs, state === "queued" ? expiresAtMs : state === "passed" ? slowAtMs : Infinity);
-  }
-
   /** Counts a client's message until its end; a long text, and a notification, only until the server's stdin has taken it. */
   holdMemory(): void {
     this.memory?.release();
@@ -165,14 +160,15 @@ export class Call implements Outgoing {
   }
 
   renew(nowMs: number): void {
+    this.beganAtMs = nowMs;
     this.deadlineMs = nowMs + this.timeoutMs;
-    this.lastDeadlineMs = nowMs + this.timeoutMs * MAX_RENEWED_TIMES;
   }
 
   /** Renews its time, because it shows progress or the server waits for the client. */
   extend(nowMs: number): void {
-    if (this.state === "passed" && this.isWritten)
-      this.deadlineMs = Math.min(this.lastDeadlineMs, Math.max(this.deadlineMs, nowMs + this.timeoutMs));
+    if (this.state !== "passed" || !this.isWritten) return;
+    const lastMs = this.beganAtMs + this.timeoutMs * MAX_RENEWED_TIMES;
+    this.deadlineMs = Math.min(lastMs, Math.max(this.deadlineMs, nowMs + this.timeoutMs));
   }
 }
 
@@ -190,7 +186,7 @@ export function createLine(account: MemoryAccount, text: string): Outgoing {
 }
 
 export function holdMessage(account: MemoryAccount, text: string, byteLength = Buffer.byteLength(text)): Reservation {
-  return account.hold("requests", CALL_BYTES + TEXT_COPIES * textMemoryBytes(text, byteLength));
+  return new Reservation(account, "requests", CALL_BYTES + TEXT_COPIES * textMemoryBytes(text, byteLength));
 }
 
 /** Consecutive ids from a random one on, never reused (MCP 2025-11-25, basic/index). Clients cannot guess them. */
@@ -203,10 +199,6 @@ export class RequestIds {
     // Some servers keep ids in signed 32-bit integers. This leaves room for a billion requests.
     this.last = bits >>> 2;
     this.#first = this.last + 1;
-  }
-
-  mint(): number {
-    return ++this.last;
   }
 
   has(id: unknown): boolean {

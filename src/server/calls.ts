@@ -24,7 +24,6 @@ import {
   internalRequest,
   isOfClient,
   type LaneLoad,
-  MAX_RENEWED_TIMES,
   type Outcome,
   RequestIds,
   sendIf,
@@ -59,7 +58,6 @@ export class Calls {
   readonly tasks = new ClientTasks();
   readonly dropped: DropLog;
   input: UpstreamInput | undefined;
-  handshake: UpstreamHandshake | undefined;
   /** That of the current or the last generation; undefined before the first. */
   lastHandshake: UpstreamHandshake | undefined;
   /** Empty until all tools are listed, and while they are outdated. */
@@ -87,10 +85,7 @@ export class Calls {
   #lastIdAtAbandon = -1;
   /** The same for the newest line that was no request. */
   #lastIdAtNotification = -1;
-  #openCount = 0;
-  #empty: PromiseWithResolvers<void> | undefined;
-  /** At most MAX_IN_FLIGHT calls, since each holds a slot. */
-  #checkingBytes = 0;
+  #onFewer: (() => void) | undefined;
   #ownBytes = 0;
   #principal: MemoryHolder | undefined;
   readonly #sidecar = {};
@@ -113,9 +108,13 @@ export class Calls {
   }
 
   get load(): LaneLoad & { readonly suspended: number } {
-    let suspended = 0;
-    for (const { state } of this.#all) if (state === "suspended") suspended++;
-    return { requestsInFlight: this.#openCount - suspended, suspended, waiting: this.queue.length, queuedBytes: this.#queuedBytes };
+    const { length: waiting, queuedBytes } = this.queue;
+    let [requestsInFlight, suspended] = [0, 0];
+    for (const { kind, state } of this.#all) {
+      if (state === "suspended") suspended++;
+      else if (kind === "client" && state !== "parked") requestsInFlight++;
+    }
+    return { requestsInFlight, suspended, waiting, queuedBytes: queuedBytes + (this.input?.queuedBytes ?? 0) };
   }
 
   /** Those that the server has declared; none before its first handshake. */
@@ -128,9 +127,12 @@ export class Calls {
   }
 
   whenEmpty(): Promise<void> {
-    if (this.#openCount === 0) return Promise.resolve();
-    this.#empty ??= Promise.withResolvers();
-    return this.#empty.promise;
+    return new Promise((resolve) => {
+      this.#onFewer = () => {
+        if (this.load.requestsInFlight + this.load.suspended === 0) resolve();
+      };
+      this.#onFewer();
+    });
   }
 
   /**
@@ -159,7 +161,8 @@ export class Calls {
     // The end of a call that was evicted for this one may have sent another one, with a later id.
     this.#all.splice(this.#indexOf(call.wireId), 0, call);
     if (caller !== undefined) {
-      this.#countIn(call);
+      reply?.accept();
+      caller.beginCall();
       call.holdMemory();
     }
     if (reply !== undefined)
@@ -273,7 +276,7 @@ export class Calls {
   }
 
   /** @returns the error if there is no room for a line that may be held. A single one may exceed the limit. */
-  roomError(text: string, queuedBytes = this.#queuedBytes): SidecarError | undefined {
+  roomError(text: string, queuedBytes = this.queue.queuedBytes + (this.input?.queuedBytes ?? 0)): SidecarError | undefined {
     const roomBytes = this.context.config.maxQueuedBytes - queuedBytes;
     // A UTF-16 unit has at most three bytes. The exact size is computed only if this estimate is too large.
     const hasRoom = queuedBytes === 0 || text.length * 3 <= roomBytes || Buffer.byteLength(text) <= roomBytes;
@@ -311,10 +314,6 @@ export class Calls {
   getWritten(wireId: unknown): Call | undefined {
     const call = typeof wireId === "number" ? this.#all[this.#indexOf(wireId)] : undefined;
     return call?.wireId === wireId && call?.isWritten === true ? call : undefined;
-  }
-
-  onAnswered(id: number): void {
-    this.#highestAnsweredId = Math.max(this.#highestAnsweredId, id);
   }
 
   noteSentLine(): void {
@@ -395,8 +394,7 @@ export class Calls {
 
   #timeOut(call: Call): void {
     this.onTimeout?.(call);
-    // The time since its acceptance, or its last full renewal.
-    const takenMs = Math.round(call.deadlineMs - (call.lastDeadlineMs - call.timeoutMs * MAX_RENEWED_TIMES));
+    const takenMs = Math.round(call.deadlineMs - call.beganAtMs);
     this.giveUp(call, "timeout", requestTimedOut(call, takenMs, call.isSent, this.effectOf(call)));
   }
 
@@ -407,7 +405,8 @@ export class Calls {
   /** Its client was asked: it takes no slot and no time. */
   park(call: Call): void {
     call.state = "parked";
-    this.#countOut(call);
+    call.caller?.endCall(this.context.nowMs());
+    this.#onFewer?.();
     this.queue.free(call);
     this.onChanged?.(call);
   }
@@ -415,11 +414,12 @@ export class Calls {
   /** Continues with the next request of its client, which has a time of its own. */
   resume(call: Call): void {
     const acceptedAtMs = call.reply?.acceptedAtMs ?? 0;
+    call.reply?.accept();
+    call.caller?.beginCall();
     call.state = "passed";
     call.renew(acceptedAtMs);
     call.slowAtMs = acceptedAtMs + this.context.config.streamAfterMs;
     this.queue.take(call);
-    this.#countIn(call);
     this.#schedule(call);
     this.onChanged?.(call);
   }
@@ -430,7 +430,7 @@ export class Calls {
    * @param isAsked true if a person answers, which takes more time than the call has.
    */
   suspend(call: Call, isAsked: boolean): void {
-    this.onAnswered(call.wireId);
+    this.#highestAnsweredId = Math.max(this.#highestAnsweredId, call.wireId);
     call.state = "suspended";
     call.isWritten = false;
     call.mustNotRestart = true;
@@ -444,7 +444,7 @@ export class Calls {
     const nowMs = this.context.nowMs();
     if (call.deadlineMs === Infinity) call.renew(nowMs);
     this.#remove(call);
-    call.wireId = this.#ids.mint();
+    call.wireId = ++this.#ids.last;
     this.#all.push(call);
     call.text = requestToServer(request, call.wireId);
     call.byteLength = Buffer.byteLength(call.text);
@@ -459,7 +459,7 @@ export class Calls {
 
   /** Ends a call, exactly once: takes it out of wherever it waits, frees what it holds, and gives its client the outcome. */
   end(call: Call, outcome: Outcome): void {
-    const { kind, reply, state } = call;
+    const { caller, kind, reply, state } = call;
     if (state === "ended") return;
     if (state === "queued") this.queue.remove(call);
     else if (state === "checking") this.#stopCheck(call);
@@ -467,12 +467,15 @@ export class Calls {
     call.state = "ended";
     call.memory?.release();
     this.#remove(call);
+    // Also of one that was given up: then only a later response proves that the server has read the cancellation.
+    if (call.isWritten) this.#highestAnsweredId = Math.max(this.#highestAnsweredId, call.wireId);
     try {
       call.onEnded?.(hasResult(outcome), outcome);
     } catch (error) {
       this.context.defects.recover("server response", error, () => call.onEnded?.(false, internalError(call.isSent)));
     }
-    if (kind === "client" && state !== "parked") this.#countOut(call);
+    if (kind === "client" && state !== "parked") caller?.endCall(this.context.nowMs());
+    this.#onFewer?.();
     this.queue.free(call);
     if (kind === "client") this.onChanged?.(call);
     if (reply === undefined || outcome === "unread") return;
@@ -498,7 +501,6 @@ export class Calls {
     // Nothing is sent any more, whatever ends meanwhile.
     this.queue.isReady = false;
     this.input = undefined;
-    this.handshake = undefined;
     this.#principal = undefined;
     this.hasOnePrincipal = true;
     const returned = this.#takeRetries();
@@ -524,8 +526,8 @@ export class Calls {
       this.end(call, describe(call));
     }
     this.#abandoned.clear();
+    this.tasks.tokens.clear();
     this.#lastIdAtAbandon = this.#lastIdAtNotification = -1;
-    this.tasks.clear();
     this.#scheduleAll();
     return count;
   }
@@ -539,7 +541,7 @@ export class Calls {
   ): Call {
     const { retry, requestTimeoutMs, streamAfterMs } = this.context.config;
     const { method } = request;
-    const wireId = this.#ids.mint();
+    const wireId = ++this.#ids.last;
     const text = requestToServer(request, wireId);
     const call = new Call(caller === undefined ? "sidecar" : "client", caller ?? this.#sidecar, method, text, caller, reply);
     call.wireId = wireId;
@@ -579,20 +581,6 @@ export class Calls {
     return this.queue.isReady ? Math.min(holdTimeoutMs, timeoutMs / 2) : holdTimeoutMs;
   }
 
-  #countIn({ caller, reply }: Call): void {
-    reply?.accept();
-    this.#openCount++;
-    caller?.beginCall();
-  }
-
-  #countOut({ caller }: Call): void {
-    this.#openCount--;
-    caller?.endCall(this.context.nowMs());
-    if (this.#openCount > 0) return;
-    this.#empty?.resolve();
-    this.#empty = undefined;
-  }
-
   #admit(call: Call, isChecked = false): void {
     const { onReady } = call;
     if (onReady !== undefined) return onReady();
@@ -623,7 +611,7 @@ export class Calls {
   #check(call: Call, check: CallCheck): void {
     const { defects } = this.context;
     call.state = "checking";
-    this.#checkingBytes += call.byteLength;
+    this.queue.queuedBytes += call.byteLength;
     this.#schedule(call);
     const onVerdict = (verdict: CallVerdict | undefined): void => {
       if (call.state !== "checking") return;
@@ -638,29 +626,30 @@ export class Calls {
   }
 
   #stopCheck(call: Call): void {
-    this.#checkingBytes -= call.byteLength;
+    this.queue.queuedBytes -= call.byteLength;
     call.state = "queued";
     call.stopCheck?.();
     call.stopCheck = undefined;
   }
 
-  #schedule(call: Call): void {
-    const { dueAtMs } = call;
+  #schedule({ state, deadlineMs, expiresAtMs, slowAtMs }: Call): void {
+    if (state === "parked") return;
+    const dueAtMs = Math.min(deadlineMs, state === "queued" ? expiresAtMs : state === "passed" ? slowAtMs : Infinity);
     if (dueAtMs < this.#timer.atMs) this.#timer.set(dueAtMs);
   }
 
   #onTimer(nowMs: number): void {
-    for (const call of [...this.#all, ...this.queue.entries]) if (call.dueAtMs <= nowMs) this.#onDue(call, nowMs);
+    for (const call of [...this.#all, ...this.queue.entries]) this.#onDue(call, nowMs);
     this.#scheduleAll();
   }
 
   #scheduleAll(): void {
     this.#timer.clear();
-    for (const call of this.#all) this.#schedule(call);
-    for (const call of this.queue.entries) this.#schedule(call);
+    for (const call of [...this.#all, ...this.queue.entries]) this.#schedule(call);
   }
 
   #onDue(call: Call, nowMs: number): void {
+    if (call.state === "parked" || call.state === "ended") return;
     try {
       // The time in which a person answers the server does not count.
       if (call.deadlineMs <= nowMs && this.isWaitingForClient()) call.extend(nowMs);
@@ -706,10 +695,6 @@ export class Calls {
       retried.push(call);
     }
     return retried;
-  }
-
-  get #queuedBytes(): number {
-    return (this.input?.queuedBytes ?? 0) + this.queue.queuedBytes + this.#checkingBytes;
   }
 }
 

@@ -66,10 +66,6 @@ export class DesiredState {
     return LEVELS[this.#counts.findIndex(Boolean)];
   }
 
-  get acceptedLevel(): string | undefined {
-    return LEVELS[this.#clients.values().reduce((least, { accepted }) => Math.min(least, accepted.level ?? least), LEVELS.length)];
-  }
-
   levelOf(caller: Caller): string | undefined {
     return LEVELS[this.#clients.get(caller)?.level ?? -1];
   }
@@ -165,8 +161,9 @@ export class DesiredState {
     for (const caller of this.listeners) caller.onRestarted?.(undefined);
   }
 
-  /** @returns the requests that restore at a new server what former ones have confirmed. */
-  restart(): InternalRequest[] {
+  /** @returns the level that former servers have accepted, and the requests that restore at a new one what they have confirmed. */
+  restart(): { readonly level: string | undefined; readonly requests: readonly InternalRequest[] } {
+    const level = this.#clients.values().reduce((least, { accepted }) => Math.min(least, accepted.level ?? least), LEVELS.length);
     const requests: InternalRequest[] = [];
     for (const [uri, resource] of this.#resources) {
       resource.isConfirmed = false;
@@ -178,7 +175,7 @@ export class DesiredState {
         onEnded: (hasResult) => (resource.isConfirmed ||= hasResult),
       });
     }
-    return requests;
+    return { level: LEVELS[level], requests };
   }
 
   #of(caller: Caller): Wants {
@@ -260,10 +257,11 @@ export class LegacyDriver {
   onReady(): void {
     const calls = this.#calls;
     const state = this.#state;
-    const level = (this.#sentLevel = state.acceptedLevel);
+    const { level, requests } = state.restart();
+    this.#sentLevel = level;
     if (level !== undefined) this.#ask({ method: "logging/setLevel", params: { level }, onEnded: this.#onLevelEnded });
     if (state.haveRootsChanged) calls.sendInternal(ROOTS_CHANGED);
-    for (const request of state.restart()) this.#ask(request);
+    for (const request of requests) this.#ask(request);
     for (const { memory } of state.subscribers) calls.noteClient(memory.holder);
   }
 

@@ -39,10 +39,11 @@ export interface InitializeRequest {
 export class SessionCapabilities {
   readonly #calls: Calls;
   readonly #endSession: (session: Session) => void;
+  /** Of the lists that the server may change: notifications as of the server, for a session that may have missed some. */
+  listChanges: readonly string[] = [];
   /** Undefined for a session that was taken up before the first generation was ready. */
   readonly #bySession = new Map<Session, Capabilities | undefined>();
   #current: Capabilities | undefined;
-  #resultText: string | undefined;
 
   constructor(calls: Calls, endSession: (session: Session) => void) {
     this.#calls = calls;
@@ -54,8 +55,7 @@ export class SessionCapabilities {
   }
 
   announceTo(session: Session): void {
-    const { declared = {} } = this.#current ?? {};
-    for (const text of listChanges(changingLists(declared))) session.deliverOnce(text);
+    for (const text of this.listChanges) session.deliverOnce(text);
   }
 
   delete(caller: Caller): void {
@@ -63,18 +63,10 @@ export class SessionCapabilities {
     byCaller.delete(caller);
   }
 
-  /**
-   * Ends the sessions that cannot continue with a new generation.
-   *
-   * @returns notifications, as of the server, of the lists that may have changed; none for the first generation.
-   */
-  change(handshake: UpstreamHandshake, isPrivate: boolean): string[] {
-    const { generation, resultText } = handshake;
-    const isFirst = this.#current === undefined;
-    // Most servers answer the same after each start. Sessions that rely on that object then lack nothing.
-    const isSame = resultText === this.#resultText;
-    const now = (this.#current = (isSame && this.#current) || promisedBy(handshake, isPrivate));
-    this.#resultText = resultText;
+  /** Ends the sessions that cannot continue with a new generation, whose result differs from that of the former one. */
+  change(handshake: UpstreamHandshake, isPrivate: boolean): void {
+    const now = (this.#current = promisedBy(handshake, isPrivate));
+    this.listChanges = listChanges(changingLists(now.declared));
     const sessions = new Set<Session>();
     // Thousands of sessions share a few objects.
     const missingOf = new Map<Capabilities, string | undefined>();
@@ -86,15 +78,13 @@ export class SessionCapabilities {
         this.announceTo(session);
         continue;
       }
-      if (capabilities === now) continue;
       if (!missingOf.has(capabilities)) missingOf.set(capabilities, findMissing(capabilities, now));
       const missing = missingOf.get(capabilities);
       if (missing === undefined) continue;
       sessions.add(session);
       reason ??= missing;
     }
-    if (reason !== undefined) this.#end(sessions, shorten(reason), generation);
-    return isFirst ? [] : listChanges(changingLists(now.declared));
+    if (reason !== undefined) this.#end(sessions, shorten(reason), handshake.generation);
   }
 
   /** The server has become one without sessions. Does nothing before the first generation. */

@@ -52,7 +52,8 @@ export class Lane implements SessionLane, UpstreamListener {
   /** They have one queue, the first to lose a request if there are too many. */
   #heldOwner: HeldRequest["owner"] | undefined;
   readonly #capabilities: SessionCapabilities;
-  readonly #hangWatch: HangWatch;
+  /** Of this generation: undefined until one of its requests is not answered, unless an idle server is pinged. */
+  #hangWatch: HangWatch | undefined;
   /** True if this generation seems to answer notifications with errors that have no id. */
   #answersNotifications = false;
   #isClosed = false;
@@ -75,7 +76,8 @@ export class Lane implements SessionLane, UpstreamListener {
     this.#capabilities = new SessionCapabilities(this.calls, endSession);
     this.routing = createRouting(this.calls, this.tools);
     this.#isPrivate = this.routing.isPrivate;
-    this.#hangWatch = new HangWatch(this.calls);
+    this.calls.onTimeout = (call) => this.#watch()?.onTimeout(call);
+    this.calls.onAbandoned = (call) => this.#watch()?.onAbandoned(call);
   }
 
   /** False while it waits for an answer of a client. */
@@ -92,7 +94,7 @@ export class Lane implements SessionLane, UpstreamListener {
   whenReady(held: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
     const { calls } = this;
     if (this.#isDraining) onFailed(shuttingDown());
-    else if (calls.handshake !== undefined && this.isFree) onReady();
+    else if (calls.queue.isReady && this.isFree) onReady();
     else calls.holdRequest(held, onReady, onFailed);
   }
 
@@ -112,9 +114,9 @@ export class Lane implements SessionLane, UpstreamListener {
     const { config, counters, defects } = this.context;
     const call = new Call("initialize", { memory }, request.method, request.text, undefined, reply);
     const answer = (): void => {
-      const { handshake } = calls;
-      if (handshake === undefined) return calls.end(call, calls.notReady());
-      const { protocolVersion, resultText } = answerTo(handshake, this.#isPrivate, request.outline.stringAt(Slot.requestedVersion));
+      const { lastHandshake } = calls;
+      if (lastHandshake === undefined) return calls.end(call, calls.notReady());
+      const { protocolVersion, resultText } = answerTo(lastHandshake, this.#isPrivate, request.outline.stringAt(Slot.requestedVersion));
       calls.end(call, open(protocolVersion) ?? { resultText });
     };
     call.onReady = () => defects.guard("session start", answer, () => calls.end(call, internalError(false)));
@@ -122,7 +124,7 @@ export class Lane implements SessionLane, UpstreamListener {
     call.onEnded = (hasResult) => {
       if (!hasResult) onFailed();
     };
-    const isReady = calls.handshake !== undefined;
+    const { isReady } = calls.queue;
     const expiresAtMs = reply.acceptedAtMs + (this.#isPrivate ? config.requestTimeoutMs : config.holdTimeoutMs);
     const hold = (): SidecarError | undefined => calls.roomError(request.text) ?? calls.hold(call, expiresAtMs);
     const error = this.#isDraining ? shuttingDown() : isReady ? undefined : hold();
@@ -213,8 +215,9 @@ export class Lane implements SessionLane, UpstreamListener {
 
   close(reason: "shutdown" | "server lost" = "shutdown"): void {
     const { calls } = this;
-    this.tools.close();
-    this.#hangWatch.onLost();
+    this.tools.onLost();
+    this.#hangWatch?.end();
+    calls.onTimeout = calls.onAbandoned = undefined;
     calls.giveUpAll(calls.values(), reason, (call) =>
       reason === "shutdown" ? shuttingDown(call.isSent, calls.effectOf(call)) : calls.notReady(call),
     );
@@ -229,13 +232,14 @@ export class Lane implements SessionLane, UpstreamListener {
 
   onReady(handshake: UpstreamHandshake): void {
     const { calls } = this;
-    calls.handshake = calls.lastHandshake = handshake;
+    const former = calls.lastHandshake;
+    calls.lastHandshake = handshake;
     // Such as `notifications/initialized`, which the server may answer with an error.
     calls.noteSentLine();
-    this.tools.onReady(handshake);
+    this.tools.onReady();
     // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
-    const changes = this.#capabilities.change(handshake, this.#isPrivate);
-    for (const text of changes) {
+    if (handshake.resultText !== former?.resultText) this.#capabilities.change(handshake, this.#isPrivate);
+    for (const text of former === undefined ? [] : this.#capabilities.listChanges) {
       const change = readMessage(text, "server");
       if (change.kind === "notification") this.routing.onServerNotification(change);
     }
@@ -243,9 +247,8 @@ export class Lane implements SessionLane, UpstreamListener {
       const queued = calls.values().filter(({ kind, isWritten }) => kind === "client" && !isWritten);
       calls.giveUpAll(queued, "server era changed", (call) => upstreamChanged(call.method, call.isSent));
     }
-    // Calls that are sent now come after the handshake, which is the server's last message.
-    this.#hangWatch.onReady(this.context.nowMs());
     calls.queue.isReady = true;
+    if (this.context.config.pingIntervalMs !== undefined) this.#watch();
     this.routing.onReady(handshake);
     calls.queue.release();
   }
@@ -283,7 +286,6 @@ export class Lane implements SessionLane, UpstreamListener {
     const { calls } = this;
     const call = calls.getWritten(id);
     if (call === undefined) return;
-    calls.onAnswered(id);
     calls.end(call, invalidResponse(call.method, reason, calls.effectOf(call)));
     calls.lastMessageNumber = ++calls.lastNumber;
   }
@@ -295,10 +297,8 @@ export class Lane implements SessionLane, UpstreamListener {
     const call = calls.getWritten(id);
     calls.dropped.overlongLine(line, call);
     const limitBytes = line.isForMemory ? undefined : this.context.config.maxLineBytes;
-    if (call !== undefined) {
-      calls.onAnswered(call.wireId);
-      calls.end(call, responseTooLarge(call.method, line.bytes, limitBytes, calls.effectOf(call)));
-    } else if (!line.hasMethod) calls.dropped.answer(id, calls.takeAbandoned(id));
+    if (call !== undefined) calls.end(call, responseTooLarge(call.method, line.bytes, limitBytes, calls.effectOf(call)));
+    else if (!line.hasMethod) calls.dropped.answer(id, calls.takeAbandoned(id));
     else if (line.idText !== undefined) {
       // Without a response the server would wait forever.
       const reason = `The request is too long for the sidecar (${line.bytes} bytes) and was discarded`;
@@ -309,7 +309,8 @@ export class Lane implements SessionLane, UpstreamListener {
   onLost(exit: UpstreamExit, unwritten: readonly Outgoing[]): void {
     const { calls } = this;
     this.#answersNotifications = false;
-    this.#hangWatch.onLost();
+    this.#hangWatch?.end();
+    this.#hangWatch = undefined;
     this.tools.onLost();
     this.routing.onLost();
     const count = calls.onLost(unwritten, (call) => upstreamExited(call.method, exit, calls.effectOf(call)));
@@ -319,6 +320,10 @@ export class Lane implements SessionLane, UpstreamListener {
   onDefect(): void {
     const { calls } = this;
     calls.giveUpAll(calls.values(), "defect", (call) => internalError(call.isSent));
+  }
+
+  #watch(): HangWatch | undefined {
+    return this.calls.queue.isReady ? (this.#hangWatch ??= new HangWatch(this.calls)) : undefined;
   }
 
   get #isDraining(): boolean {
@@ -341,7 +346,6 @@ export class Lane implements SessionLane, UpstreamListener {
     } catch (error) {
       return this.context.defects.recover("server response", error, () => calls.giveUp(call, "defect", internalError(true)));
     }
-    calls.onAnswered(call.wireId);
     if ((outline.has(Slot.task) || outline.has(Slot.resultType)) && isCreateTaskResult(response)) calls.tasks.add(call, response);
     calls.end(call, response);
   }

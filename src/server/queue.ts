@@ -30,6 +30,7 @@ export class RequestQueue {
   readonly #owners = new Turns<object, OwnerQueues>();
   length = 0;
   #lengthWithSlot = 0;
+  /** Also of the calls whose arguments are checked. */
   queuedBytes = 0;
   /** Below 0 if calls have taken some above the limit. */
   #freeSlots: number;

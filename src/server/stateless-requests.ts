@@ -59,10 +59,11 @@ export class StatelessRequests {
   }
 
   get status() {
-    const { asks, era: serverEra = "unknown" } = this.#pool;
+    const { askingCount: servers, era: serverEra = "unknown" } = this.#pool;
     const [clients, subscriptions] = [this.#clients.size, this.#subscriptions.size];
     const parked = this.#parked?.status;
-    return { serverEra, requests: this.#requestCount, clients, subscriptions, asks: parked && { ...asks, parked } };
+    const asks = parked && { servers, unattributed: this.#context.counters.unattributed, parked };
+    return { serverEra, requests: this.#requestCount, clients, subscriptions, asks };
   }
 
   handle(stateless: StatelessRequest): void {

@@ -1,9 +1,7 @@
 import { shorten } from "../json/text.ts";
 import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
-import { readCapabilities } from "../mcp/capabilities.ts";
 import { SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
 import { isJsonObject, type JsonObject, type NotificationMessage, type RequestMessage, Slot } from "../mcp/message.ts";
-import type { UpstreamHandshake } from "../process/port.ts";
 import type { Transform } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import { RateLimit, Timer } from "../timers.ts";
@@ -121,7 +119,6 @@ export class ServerTools {
   version = 0;
   readonly #calls: Calls;
   readonly #watcher: LanePolicy | undefined;
-  #handshake: UpstreamHandshake | undefined;
   #isInitialized = false;
   /** True if they are listed, page by page, and again after each change. */
   #isOpen = false;
@@ -155,15 +152,14 @@ export class ServerTools {
    * @param timeoutMs for all pages together.
    */
   list(timeoutMs: number): Promise<ToolList> {
-    if (this.#handshake === undefined) return Promise.resolve(noList("the server is not ready"));
+    if (!this.#calls.queue.isReady) return Promise.resolve(noList("the server is not ready"));
     if (!this.#hasToolsCapability) return Promise.resolve({ tools: [], problem: undefined });
     const { nowMs } = this.#calls.context;
     const endMs = nowMs() + timeoutMs;
     return new Promise((resolve) => this.#ask(resolve, () => ({ timeoutMs: Math.max(0, endMs - nowMs()) })));
   }
 
-  onReady(handshake: UpstreamHandshake): void {
-    this.#handshake = handshake;
+  onReady(): void {
     this.version++;
     this.#failures = 0;
     this.#calls.readOnlyTools = new Set();
@@ -176,12 +172,16 @@ export class ServerTools {
   /** Before `notifications/initialized`, the server must not get requests. */
   onInitialized(): void {
     this.#isInitialized = true;
-    this.#open();
+    if (this.#watcher === undefined ? this.#calls.context.config.retry !== "read-only" : !this.#hasToolsCapability) return;
+    this.#isOpen = true;
+    this.#listAgain();
   }
 
   /** A client request waits. Its client may not be initialized yet; the tools are then listed before that, too. */
   onWaiting(): void {
-    if (!this.#isOpen && this.#handshake !== undefined) this.#open();
+    if (this.#isOpen || !this.#calls.queue.isReady || !this.#hasToolsCapability) return;
+    this.#isOpen = true;
+    this.#listAgain();
   }
 
   onChanged(): void {
@@ -191,25 +191,13 @@ export class ServerTools {
     this.#listAgain();
   }
 
-  /** Its read-only tools are kept for the calls that were in flight. */
+  /** A listing that fails from now on says nothing about the server. Its read-only tools are kept for the calls that were in flight. */
   onLost(): void {
-    this.close();
     this.#watcher?.onLost();
-  }
-
-  /** A listing that fails from now on says nothing about the server. */
-  close(): void {
-    this.#handshake = undefined;
     this.#isInitialized = this.#isOpen = this.#isOutdated = false;
     this.#restarts = 0;
     if (this.#delayed.atMs !== Infinity) this.#isListing = false;
     this.#delayed.clear();
-  }
-
-  #open(): void {
-    if (this.#watcher === undefined ? this.#calls.context.config.retry !== "read-only" : !this.#hasToolsCapability) return;
-    this.#isOpen = true;
-    this.#listAgain();
   }
 
   #listAgain(): void {
@@ -275,8 +263,8 @@ export class ServerTools {
     // Outdated annotations must not be used.
     if (!areOutdated)
       calls.readOnlyTools = namesOf(tools, ({ name, annotations }) => String(name).length <= MAX_NAME_LENGTH && isReadOnly(annotations));
-    if (this.#watcher === undefined || this.#handshake === undefined) return;
-    this.#watcher.onTools(tools, this.#handshake.generation);
+    if (this.#watcher === undefined) return;
+    this.#watcher.onTools(tools, calls.lastHandshake?.generation ?? 0);
     // Even if the slots were open: queued calls were accepted with the former tools, and need a review.
     queue.blocks.add("tools");
     this.#review(this.#watcher);
@@ -293,7 +281,7 @@ export class ServerTools {
       return this.#calls.upstream.restart("tools-not-listed", `tools/list did not return the tools: ${problem}`);
     if (!this.areAwaited && (watcher !== undefined || this.#hasToolsCapability)) {
       this.#calls.context.log.warn(
-        { method: "tools/list", generation: this.#handshake?.generation, reason: problem },
+        { method: "tools/list", generation: this.#calls.lastHandshake?.generation, reason: problem },
         "tools not listed: the known tools stay in effect",
       );
     }
@@ -311,6 +299,6 @@ export class ServerTools {
   }
 
   get #hasToolsCapability(): boolean {
-    return this.#handshake !== undefined && readCapabilities(this.#handshake.resultText)["tools"] !== undefined;
+    return this.#calls.capabilities["tools"] !== undefined;
   }
 }
