@@ -59,6 +59,9 @@ class Connections {
   /** True if each further response is the last of its connection. */
   isDraining = false;
   onResponseClosed: (() => void) | undefined;
+  /** The requests that have arrived while the handler is loaded. */
+  readonly early: Parameters<RequestListener>[] = [];
+  app: RequestListener = (...request) => this.early.push(request);
   readonly #context: Context;
   readonly #tokens: AuthTokens | undefined;
   readonly #mayLog: () => boolean;
@@ -91,34 +94,39 @@ class Connections {
     });
   }
 
-  /** The request above a limit is rejected, and those behind it are dropped. */
-  admits(request: IncomingMessage, response: ServerResponse): boolean {
-    const { socket } = request;
-    const connection = this.all.get(socket);
-    if (connection === undefined || connection.isStopped) return false;
-    connection.responses.push(response);
-    this.openResponses++;
-    response.on("close", () => this.#onClosed(response, connection));
-    // After a response with `Connection: close`, Node drops all later requests.
-    if (this.isDraining) for (const each of connection.responses) each.shouldKeepAlive = each !== response;
-    let refusal: SidecarError;
-    if (this.#new.has(connection) && !this.#admitsClient(request, connection)) {
-      const message = "All connections that CLAW_MCP_STDIO_MAX_CONNECTIONS permits are in use. The request was not sent to the MCP server.";
-      refusal = new SidecarError("OVERLOADED", message, { retryAfterSeconds: 1 });
-    } else {
-      // Requests with a body may be answered one by one, though they were read at once.
-      const { bytesRead } = socket;
-      connection.requestsOfRead = bytesRead === connection.bytesRead ? connection.requestsOfRead + 1 : 1;
-      connection.bytesRead = bytesRead;
-      if (connection.responses.length <= MAX_REQUESTS_AHEAD && connection.requestsOfRead <= MAX_REQUESTS_AHEAD) return true;
-      const message = `More than ${MAX_REQUESTS_AHEAD} requests were sent ahead on this connection.`;
-      refusal = new SidecarError("SESSION_OVERLOADED", message, { retryAfterSeconds: 1 });
+  /** Passes the request on. Above a limit it is rejected, and those behind it are dropped. */
+  readonly onRequest: RequestListener = (request, response) => {
+    try {
+      const { socket } = request;
+      const connection = this.all.get(socket);
+      if (connection === undefined || connection.isStopped) return;
+      connection.responses.push(response);
+      this.openResponses++;
+      response.on("close", () => this.#onClosed(response, connection));
+      // After a response with `Connection: close`, Node drops all later requests.
+      if (this.isDraining) for (const each of connection.responses) each.shouldKeepAlive = each !== response;
+      let refusal: SidecarError;
+      if (this.#new.has(connection) && !this.#admitsClient(request, connection)) {
+        const message =
+          "All connections that CLAW_MCP_STDIO_MAX_CONNECTIONS permits are in use. The request was not sent to the MCP server.";
+        refusal = new SidecarError("OVERLOADED", message, { retryAfterSeconds: 1 });
+      } else {
+        // Requests with a body may be answered one by one, though they were read at once.
+        const { bytesRead } = socket;
+        connection.requestsOfRead = bytesRead === connection.bytesRead ? connection.requestsOfRead + 1 : 1;
+        connection.bytesRead = bytesRead;
+        if (connection.responses.length <= MAX_REQUESTS_AHEAD && connection.requestsOfRead <= MAX_REQUESTS_AHEAD)
+          return this.app(request, response);
+        const message = `More than ${MAX_REQUESTS_AHEAD} requests were sent ahead on this connection.`;
+        refusal = new SidecarError("SESSION_OVERLOADED", message, { retryAfterSeconds: 1 });
+      }
+      connection.isStopped = true;
+      stopParser(socket);
+      reject(response, refusal, { Connection: "close" });
+    } catch (error) {
+      this.#context.defects.recover("http request", error, () => sendDefect(response, false));
     }
-    connection.isStopped = true;
-    stopParser(socket);
-    reject(response, refusal, { Connection: "close" });
-    return false;
-  }
+  };
 
   /** Must be called when its token was removed. */
   onRevoked(principal: Principal): void {
@@ -234,9 +242,6 @@ export class HttpListener {
   readonly #server: Server;
   readonly #context: Context;
   readonly #stalledReaders: NodeJS.Timeout;
-  /** The requests that have arrived while the handler is loaded. */
-  readonly #early: (readonly [IncomingMessage, ServerResponse])[] = [];
-  #app: RequestListener = (...request) => this.#early.push(request);
   #isClosingIdle = false;
 
   constructor(context: Context, tokens: AuthTokens | undefined) {
@@ -253,13 +258,7 @@ export class HttpListener {
       connectionsCheckingInterval: ARRIVAL_CHECK_MS,
       requireHostHeader: false,
     });
-    const onRequest: RequestListener = (request, response) => {
-      try {
-        if (this.connections.admits(request, response)) this.#app(request, response);
-      } catch (error) {
-        defects.recover("http request", error, () => sendDefect(response, false));
-      }
-    };
+    const { onRequest } = this.connections;
     this.#server.on("request", onRequest);
     // An unknown expectation is ignored (RFC 9110 §10.1.1). Node itself handles `100-continue`, the only defined one.
     this.#server.on("checkExpectation", onRequest);
@@ -272,8 +271,8 @@ export class HttpListener {
 
   /** Begins with the requests that have arrived. */
   serve(app: RequestListener): void {
-    this.#app = app;
-    for (const [request, response] of this.#early.splice(0))
+    this.connections.app = app;
+    for (const [request, response] of this.connections.early.splice(0))
       this.#context.defects.guard(
         "http request",
         () => app(request, response),
