@@ -1,4 +1,4 @@
-import { findPath, stringOf, textOf } from "../json/find.ts";
+import { findPath, stringOf, textOf } from "../json/read.ts";
 import { copied, detached, walk } from "../json/text.ts";
 import { JsonRpcErrorCode, type SidecarErrorCode } from "../mcp/errors.ts";
 import { type RequestMessage, Slot } from "../mcp/message.ts";

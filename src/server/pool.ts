@@ -1,6 +1,6 @@
 import type { Config } from "../config/load.ts";
 import type { Context } from "../context.ts";
-import { textOf } from "../json/find.ts";
+import { textOf } from "../json/read.ts";
 import { shorten } from "../json/text.ts";
 import { type AskKinds, canBeAsked, capabilitiesOf, nameOf, offeredKinds, questionCapabilities } from "../mcp/capabilities.ts";
 import { describeError, SidecarError } from "../mcp/errors.ts";

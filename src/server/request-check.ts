@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { findMembers, findPath, stringOf } from "../json/find.ts";
+import { findMembers, findPath, stringOf } from "../json/read.ts";
 import { shorten } from "../json/text.ts";
 import { invalidParams, SidecarError } from "../mcp/errors.ts";
 import { findAmbiguity, MODERN_PROTOCOL_VERSIONS, type RequestMessage, Slot } from "../mcp/message.ts";

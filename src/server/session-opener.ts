@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Context } from "../context.ts";
-import { textOf } from "../json/find.ts";
+import { textOf } from "../json/read.ts";
 import { canBeAsked, capabilitiesOf } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { type Message, refusesRevision, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";

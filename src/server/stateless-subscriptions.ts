@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type Context, onDrain } from "../context.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
-import { findPath } from "../json/find.ts";
+import { findPath } from "../json/read.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { readMessage, Slot } from "../mcp/message.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";

@@ -1,5 +1,5 @@
 import { applyEdits } from "../json/edit.ts";
-import { findPath } from "../json/find.ts";
+import { findPath } from "../json/read.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { MetaKey, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import { contains, listChanges, readFilter, type SubscriptionFilter } from "../mcp/subscription-filter.ts";
