@@ -250,7 +250,8 @@ export class McpEndpoint implements MessageReceiver {
     if (messages.method === "subscriptions/listen") exchange.acceptsStream = permitsEventStream(request);
     const reply = exchange.openReply(messages);
     if (reply.record !== undefined) reply.record.revision = exchange.version;
-    stateless.handle({ request: messages, envelope, headers: request.headers, reply, memory: exchange.memory, owner: principal });
+    const client = stateless.clientOf(exchange.memory);
+    stateless.handle({ request: messages, envelope, headers: request.headers, reply, client, owner: principal });
   }
 }
 

@@ -1,4 +1,4 @@
-import { findPath, stringOf, textOf } from "../json/find.ts";
+import { findPath, stringOf, textOf } from "../json/read.ts";
 import { copied, detached, walk } from "../json/text.ts";
 import { JsonRpcErrorCode, type SidecarErrorCode } from "../mcp/errors.ts";
 import { type RequestMessage, Slot } from "../mcp/message.ts";
@@ -47,7 +47,7 @@ export class Counters {
   };
   readonly answers = {
     results: 0,
-    /** Of the server, or of the sidecar for reasons other than a failure. */
+    /** Errors of the server, or of the sidecar for reasons other than a failure. */
     errors: 0,
     dismissed: 0,
     unread: 0,
@@ -76,7 +76,7 @@ export class Counters {
   unattributed = 0;
   defects = 0;
   readonly byKey = {
-    /** Of accepted requests. */
+    /** Accepted requests that failed. */
     failures: new Tally<SidecarErrorCode>(),
     refusals: new Tally<SidecarErrorCode>(),
     exits: new Tally<ExitKind>(),
@@ -179,18 +179,13 @@ export function itemsAfter<Item>(items: readonly Item[], count: number, seenCoun
   return items.slice(Math.max(0, items.length - (count - seenCount)));
 }
 
-/** @param number since the epoch. */
-export function newSecond(number: number) {
-  return { number, requests: 0, errors: 0, longestMs: 0 };
-}
-
 /** For the page. It begins at the start, because people open the page after a failure. */
 export class RequestHistory {
   /** Oldest first. */
   readonly requests: EndedRequest[] = [];
   count = 0;
-  /** Those with requests, oldest first. */
-  readonly seconds: ReturnType<typeof newSecond>[] = [];
+  /** Those with requests, oldest first. Their numbers are since the epoch. */
+  readonly seconds: { readonly number: number; requests: number; errors: number; longestMs: number }[] = [];
   readonly #maxRequests: number;
   readonly #maxSeconds: number;
 
@@ -203,7 +198,7 @@ export class RequestHistory {
     const number = Math.floor((performance.timeOrigin + endedAtMs) / 1000);
     let second = this.seconds.at(-1);
     if (second?.number !== number) {
-      this.seconds.push((second = newSecond(number)));
+      this.seconds.push((second = { number, requests: 0, errors: 0, longestMs: 0 }));
       while ((this.seconds[0]?.number ?? number) < number - this.#maxSeconds) this.seconds.shift();
     }
     second.requests++;
