@@ -313,7 +313,7 @@ interface RequestKind {
   success: Histogram | undefined;
 }
 
-/** Records the end of each client's request once, for the metrics, the page and the log. */
+/** Records the end of each request once, for the counters, and if it is a client's, for the metrics, the page and the log. */
 export class RequestRecords {
   /** Undefined without a page. */
   history: RequestHistory | undefined;
@@ -326,6 +326,7 @@ export class RequestRecords {
   readonly queue = new Histograms();
   readonly server = new Histograms();
   readonly rejections = new Tally<SidecarErrorCode>();
+  readonly #counters: Counters;
   readonly #nowMs: () => number;
   readonly #defects: Defects;
   readonly #redact: Redact;
@@ -337,12 +338,18 @@ export class RequestRecords {
   /** The kind of the last request: most are like it. */
   #lastKind: RequestKind | undefined;
 
-  constructor(nowMs: () => number, defects: Defects, redact: Redact, hasMetrics: boolean) {
-    [this.#nowMs, this.#defects, this.#redact, this.#hasMetrics] = [nowMs, defects, redact, hasMetrics];
+  constructor(counters: Counters, nowMs: () => number, defects: Defects, redact: Redact, hasMetrics: boolean) {
+    [this.#counters, this.#nowMs, this.#defects, this.#redact, this.#hasMetrics] = [counters, nowMs, defects, redact, hasMetrics];
   }
 
-  /** Must be called once for each request. A defect here must not fail it. */
-  ended(request: RequestRecord, ending: RequestEnding, body: string | undefined): void {
+  /** A defect here must not fail the request. @param request undefined for one of the sidecar itself. */
+  ended(request: RequestRecord | undefined, isAccepted: boolean, ending: RequestEnding, body?: string): void {
+    const { answers, byKey } = this.#counters;
+    if (isAccepted) {
+      if (ending === "results" || ending === "errors" || ending === "dismissed" || ending === "unread") answers[ending]++;
+      else byKey.failures.count(ending);
+    }
+    if (request === undefined) return;
     try {
       let kind = this.#lastKind;
       if (kind?.method !== request.method || kind.tool !== request.tool || kind.revision !== request.revision) {
