@@ -10,7 +10,7 @@ import { openUnread } from "../support/open-sockets.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";
-import { TempDir } from "../support/temp-dir.ts";
+import { TOKENS } from "../support/token-clients.ts";
 
 const REFUSAL = { id: 1, data: { sent: false, retrySafe: true, retryAfterSeconds: 5 } };
 
@@ -18,7 +18,7 @@ function initialize(sidecar: RunningSidecar, options: ClientOptions = {}, capabi
   return new McpClient(sidecar.url, options).post(initializeRequest(capabilities));
 }
 
-async function openStreams(sidecar: RunningSidecar, options: ClientOptions): Promise<EventStream[]> {
+async function openStreams(sidecar: RunningSidecar, options: ClientOptions = {}): Promise<EventStream[]> {
   const streams: EventStream[] = [];
   for (let reply = await initialize(sidecar, options); reply.status === 200; reply = await initialize(sidecar, options)) {
     const client = new McpClient(sidecar.url, { ...options, sessionId: String(reply.headers["mcp-session-id"]) });
@@ -29,11 +29,9 @@ async function openStreams(sidecar: RunningSidecar, options: ClientOptions): Pro
 
 describe("a flood of sessions", () => {
   it("sessions in use of one token leave a quarter of all to others", async () => {
-    await using directory = await TempDir.create();
-    await writeFile(directory.file("tokens"), "token-of-the-flood\ntoken-of-somebody-else\n");
-    await using sidecar = await HttpBench.start({ flags: ["--max-sessions", "16", "--auth-token-file", directory.file("tokens")] });
-    const other = { token: "token-of-somebody-else" };
-    const streams = await openStreams(sidecar, { token: "token-of-the-flood" });
+    await using sidecar = await HttpBench.start({ hasTokens: true, flags: ["--max-sessions", "16"] });
+    const [flooding, other] = TOKENS.map((token) => ({ token }));
+    const streams = await openStreams(sidecar, flooding);
     expect(streams).toHaveLength(12);
     const clients = await Promise.all(Array.from({ length: 4 }, () => sidecar.client(other)));
     for (const client of clients) expect(await client.toolText("echo", { text: "here" })).toBe("here");
@@ -75,9 +73,8 @@ describe("a session in use", () => {
 
 describe("MAX_SESSIONS sessions in use", () => {
   it("initialize gets 503 without a new server, and nothing in use ends", async () => {
-    await using directory = await TempDir.create();
-    const path = directory.file("go");
     await using sidecar = await HttpBench.start({ flags: ["--max-sessions", "2"] });
+    const path = sidecar.directory.file("go");
     const calling = await sidecar.client();
     const call = calling.callTool("wait_for_file", { path });
     await sidecar.waitForLog(`waiting for ${path}`);

@@ -5,17 +5,15 @@ import { ACCEPTED, answering, answersOf, elicitation, FORM_ELICITATION, inputReq
 import { HttpBench } from "../support/http-bench.ts";
 import { signalServer } from "../support/in-process-server.ts";
 import { readStatus } from "../support/status.ts";
-import { TempDir } from "../support/temp-dir.ts";
-import { flagsForTokens, tokenClients } from "../support/token-clients.ts";
+import { tokenClients } from "../support/token-clients.ts";
 
 const NAME = { questions: [elicitation("name")] };
 const AMBIGUOUS = { error: { code: -32000, message: expect.stringContaining("several are in flight") as unknown } };
 
 it("a question during slow calls of the same client finds its call when those have ended", async () => {
-  await using directory = await TempDir.create();
   await using sidecar = await HttpBench.start();
   const client = sidecar.modernClient({ capabilities: FORM_ELICITATION });
-  const path = directory.file("go");
+  const path = sidecar.directory.file("go");
   const slow = [1, 2, 3].map((id) => client.callTool("wait_for_file", { path }, { id: `slow-${id}` }));
   const waiting = await sidecar.waitFor(() => (sidecar.transcript().split(`waiting for ${path}`).length >= 4 ? true : undefined), "calls");
   const asking = client.callTool("ask_all", NAME);
@@ -28,10 +26,9 @@ it("a question during slow calls of the same client finds its call when those ha
 });
 
 it("of two calls of one client that ask, the question of the newest one is refused after a time", async () => {
-  await using directory = await TempDir.create();
   await using sidecar = await HttpBench.start();
   const client = sidecar.modernClient({ capabilities: FORM_ELICITATION });
-  const askAt = directory.file("ask");
+  const askAt = sidecar.directory.file("ask");
   const args = [1, 2].map((id) => ({ questions: [elicitation(`name-${id}`, {}, { askAt })] }));
   const calls = args.map((each) => client.callTool("ask_all", each));
   while (!/(tools\/call.*){3}/.test(await client.toolText("seen")));
@@ -48,12 +45,11 @@ it("of two calls of one client that ask, the question of the newest one is refus
 });
 
 it("a client whose call was cancelled does not get the question of a later call of another client", async () => {
-  await using directory = await TempDir.create();
-  await using sidecar = await HttpBench.start({ flags: await flagsForTokens(directory) });
+  await using sidecar = await HttpBench.start({ hasTokens: true });
   const [first, second] = tokenClients(sidecar, FORM_ELICITATION);
   const { pid } = await readWhere(first);
   const stop = new AbortController();
-  const questions = [elicitation("name", {}, { askAt: directory.file("ask") })];
+  const questions = [elicitation("name", {}, { askAt: sidecar.directory.file("ask") })];
   const abandoned = first.callTool("ask_all", { questions }, { signal: stop.signal });
   await readWhere(first);
   stop.abort();
@@ -61,15 +57,14 @@ it("a client whose call was cancelled does not get the question of a later call 
   while (!(await first.toolText("seen")).includes("notifications/cancelled"));
   expect((await readWhere(second)).pid).not.toBe(pid);
   const reply = await second.callTool("ask_all", NAME);
-  await writeFile(directory.file("ask"), "");
+  await writeFile(sidecar.directory.file("ask"), "");
   expect(answersOf(await second.callTool("ask_all", NAME, answering(reply)))).toEqual({ name: ACCEPTED });
 });
 
 it("a question without a call, or after the end of its call, is refused", async () => {
-  await using directory = await TempDir.create();
   await using sidecar = await HttpBench.start();
   const client = sidecar.modernClient({ capabilities: FORM_ELICITATION });
-  const [early, askAt] = [directory.file("early"), directory.file("ask")];
+  const [early, askAt] = [sidecar.directory.file("early"), sidecar.directory.file("ask")];
   await writeFile(early, "");
   const reply = await client.callTool("ask_all", { questions: [elicitation("late", {}, { askAt })], early });
   expect(reply.result).toMatchObject({ content: [{ text: "early" }] });

@@ -17,8 +17,7 @@ import {
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { type Status, readStatus } from "../support/status.ts";
-import { TempDir } from "../support/temp-dir.ts";
-import { flagsForTokens, TOKENS } from "../support/token-clients.ts";
+import { TOKENS } from "../support/token-clients.ts";
 
 const NAME = { questions: [elicitation("name")] };
 const [FIRST, SECOND] = TOKENS;
@@ -112,12 +111,11 @@ describe("a call whose client was asked", () => {
   });
 
   it("its result is kept if the server answers before the client", async () => {
-    await using directory = await TempDir.create();
     await using sidecar = await HttpBench.start({ flags: ["--max-private-servers", "1"] });
     const client = clientOf(sidecar);
-    const args = { ...NAME, early: directory.file("early") };
+    const args = { ...NAME, early: sidecar.directory.file("early") };
     const reply = await client.callTool("ask_all", args);
-    await writeFile(directory.file("early"), "");
+    await writeFile(sidecar.directory.file("early"), "");
     // The only process is free after its result.
     await client.toolText("echo", { text: "free" });
     const next = await client.callTool("ask_all", args, { id: "late", ...answering(reply) });
@@ -126,21 +124,19 @@ describe("a call whose client was asked", () => {
   });
 
   it("its result is kept if the server withdraws the question", async () => {
-    await using directory = await TempDir.create();
     await using sidecar = await HttpBench.start({ flags: ["--max-private-servers", "1"] });
     const client = clientOf(sidecar);
-    const args = { questions: [elicitation("name", {}, { withdrawAt: directory.file("withdraw") })] };
+    const args = { questions: [elicitation("name", {}, { withdrawAt: sidecar.directory.file("withdraw") })] };
     const reply = await client.callTool("ask_all", args);
-    await writeFile(directory.file("withdraw"), "");
+    await writeFile(sidecar.directory.file("withdraw"), "");
     await client.toolText("echo", { text: "free" });
     expect(answersOf(await client.callTool("ask_all", args, answering(reply)))).toEqual({ name: "withdrawn" });
   });
 
   it("an answer is not sent to a later question with the same key", async () => {
-    await using directory = await TempDir.create();
     await using sidecar = await HttpBench.start();
     const client = clientOf(sidecar);
-    const [withdrawAt, askAt] = [directory.file("withdraw"), directory.file("ask")];
+    const [withdrawAt, askAt] = [sidecar.directory.file("withdraw"), sidecar.directory.file("ask")];
     const questions = [
       elicitation("old one", { message: "Read?" }, { withdrawAt }),
       elicitation("new one", { message: "Delete?" }, { askAt }),
@@ -155,13 +151,12 @@ describe("a call whose client was asked", () => {
   });
 
   it("a question that comes later is asked with the next request", async () => {
-    await using directory = await TempDir.create();
     await using sidecar = await HttpBench.start();
     const client = clientOf(sidecar);
-    const args = { questions: [elicitation("a"), sampling("late", {}, { askAt: directory.file("ask") })] };
+    const args = { questions: [elicitation("a"), sampling("late", {}, { askAt: sidecar.directory.file("ask") })] };
     const first = await client.callTool("ask_all", args);
     const second = client.callTool("ask_all", args, answering(first));
-    await writeFile(directory.file("ask"), "");
+    await writeFile(sidecar.directory.file("ask"), "");
     expect(Object.keys(inputRequired(await second).inputRequests)).toEqual(["late"]);
     expect(answersOf(await client.callTool("ask_all", args, answering(await second, SAMPLED)))).toEqual({ a: ACCEPTED, late: SAMPLED });
   });
@@ -181,12 +176,11 @@ describe("a call whose client was asked", () => {
   });
 
   it("is bound to its client, and ends when the token of that one is removed", async () => {
-    await using directory = await TempDir.create();
-    await using sidecar = await HttpBench.start({ flags: await flagsForTokens(directory) });
+    await using sidecar = await HttpBench.start({ hasTokens: true });
     const reply = await clientOf(sidecar, FIRST).callTool("ask_all", NAME);
     const other = clientOf(sidecar, SECOND);
     expect(failureOf(await other.callTool("ask_all", NAME, answering(reply)))).toEqual(UNKNOWN_STATE);
-    await writeFile(directory.file("tokens"), SECOND);
+    await writeFile(sidecar.directory.file("tokens"), SECOND);
     await waitForStatus(sidecar, ({ stateless }) => stateless?.asks?.parked.now === 0, SECOND);
     await sidecar.waitForLog("request given up", ({ reason }) => reason === "its token was removed");
   });

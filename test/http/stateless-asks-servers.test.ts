@@ -8,8 +8,7 @@ import { ACCEPTED, ALL_QUESTIONS, answering, answersOf, elicitation, FORM_ELICIT
 import { HttpBench } from "../support/http-bench.ts";
 import { signalServer } from "../support/in-process-server.ts";
 import { readStatus } from "../support/status.ts";
-import { TempDir } from "../support/temp-dir.ts";
-import { flagsForTokens, TOKENS, tokenClients } from "../support/token-clients.ts";
+import { TOKENS, tokenClients } from "../support/token-clients.ts";
 
 const NAME = { questions: [elicitation("name")] };
 /** A client has a process for each of these. */
@@ -50,8 +49,7 @@ it("one whose client is asked does not end, however long the answer takes", asyn
 });
 
 it("a client without a place gets TOO_MANY_SERVERS until an idle process of another one makes room", async () => {
-  await using directory = await TempDir.create();
-  await using sidecar = await HttpBench.start({ flags: [...(await flagsForTokens(directory)), "--max-private-servers", "5"] });
+  await using sidecar = await HttpBench.start({ hasTokens: true, flags: ["--max-private-servers", "5"] });
   const [, second] = tokenClients(sidecar, FORM_ELICITATION);
   const clientsOf = (token: string): ModernClient[] => SETS.map((capabilities) => sidecar.modernClient({ capabilities, token }));
   const [few, many] = [clientsOf(TOKENS[0]).slice(0, 2), clientsOf(TOKENS[2])];
@@ -70,10 +68,9 @@ it("a client without a place gets TOO_MANY_SERVERS until an idle process of anot
 });
 
 it("a client gets at most half of the processes, so others get theirs", async () => {
-  await using directory = await TempDir.create();
-  await using sidecar = await HttpBench.start({ flags: [...(await flagsForTokens(directory)), "--max-private-servers", "4"] });
+  await using sidecar = await HttpBench.start({ hasTokens: true, flags: ["--max-private-servers", "4"] });
   const own = SETS.map((capabilities) => sidecar.modernClient({ capabilities, token: TOKENS[0] }));
-  const paths = ["one", "two"].map((name) => directory.file(name));
+  const paths = ["one", "two"].map((name) => sidecar.directory.file(name));
   const slow = Promise.all(paths.map(async (path, index) => own[index]?.callTool("wait_for_file", { path })));
   for (const path of paths) {
     await sidecar.waitFor(() => (sidecar.transcript().includes(`waiting for ${path}`) ? true : undefined), "the call");
@@ -95,11 +92,10 @@ it("a private server has a place of theirs", async () => {
 });
 
 it("the processes of a token end when it is removed", async () => {
-  await using directory = await TempDir.create();
-  await using sidecar = await HttpBench.start({ flags: await flagsForTokens(directory) });
+  await using sidecar = await HttpBench.start({ hasTokens: true });
   const [first, second] = tokenClients(sidecar, FORM_ELICITATION);
   const [{ pid }, other] = [await readWhere(first), await readWhere(second)];
-  await writeFile(directory.file("tokens"), TOKENS.slice(1).join("\n"));
+  await writeFile(sidecar.directory.file("tokens"), TOKENS.slice(1).join("\n"));
   await processEnd(pid);
   expect(await readWhere(second)).toEqual(other);
 });
@@ -120,8 +116,7 @@ it("a subscription ends gracefully with its process", async () => {
 });
 
 it("a client whose call waits for answers is not forgotten for others", async () => {
-  await using directory = await TempDir.create();
-  await using sidecar = await HttpBench.start({ flags: [...(await flagsForTokens(directory)), "--max-sessions", "2"] });
+  await using sidecar = await HttpBench.start({ hasTokens: true, flags: ["--max-sessions", "2"] });
   const [first, ...others] = tokenClients(sidecar, FORM_ELICITATION);
   const reply = await first.callTool("ask_all", NAME);
   for (const other of others) await other.toolText("echo", { text: "x" });
@@ -129,12 +124,11 @@ it("a client whose call waits for answers is not forgotten for others", async ()
 });
 
 it("cancelled calls of a client start no more processes, and keep no other one from being asked", async () => {
-  await using directory = await TempDir.create();
-  await using sidecar = await HttpBench.start({ flags: await flagsForTokens(directory) });
+  await using sidecar = await HttpBench.start({ hasTokens: true });
   const [first, second] = tokenClients(sidecar, FORM_ELICITATION);
   for (let round = 0; round < 4; round++) {
     const stop = new AbortController();
-    const path = directory.file(`never-${round}`);
+    const path = sidecar.directory.file(`never-${round}`);
     const abandoned = first.callTool("wait_for_file", { path }, { signal: stop.signal });
     await sidecar.waitFor(() => (sidecar.transcript().includes(`waiting for ${path}`) ? true : undefined), "the call");
     stop.abort();
