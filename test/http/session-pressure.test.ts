@@ -1,43 +1,20 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
-import type { EventStream } from "../support/event-stream.ts";
 import type { HttpReply } from "../support/http-client.ts";
 import { resultText } from "../support/json-rpc.ts";
-import { ASKABLE, type ClientOptions, initializeRequest, McpClient, toolCall } from "../support/mcp-client.ts";
+import { ASKABLE, initializeRequest, McpClient, toolCall } from "../support/mcp-client.ts";
 import { RawConnection, postBytes } from "../support/raw-connection.ts";
 import { openUnread } from "../support/open-sockets.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";
-import { TOKENS } from "../support/token-clients.ts";
 
 const REFUSAL = { id: 1, data: { sent: false, retrySafe: true, retryAfterSeconds: 5 } };
 
-function initialize(sidecar: RunningSidecar, options: ClientOptions = {}, capabilities = {}): Promise<HttpReply> {
-  return new McpClient(sidecar.url, options).post(initializeRequest(capabilities));
+function initialize(sidecar: RunningSidecar, capabilities = {}): Promise<HttpReply> {
+  return new McpClient(sidecar.url).post(initializeRequest(capabilities));
 }
-
-async function openStreams(sidecar: RunningSidecar, options: ClientOptions = {}): Promise<EventStream[]> {
-  const streams: EventStream[] = [];
-  for (let reply = await initialize(sidecar, options); reply.status === 200; reply = await initialize(sidecar, options)) {
-    const client = new McpClient(sidecar.url, { ...options, sessionId: String(reply.headers["mcp-session-id"]) });
-    streams.push(await client.openStream());
-  }
-  return streams;
-}
-
-describe("a flood of sessions", () => {
-  it("sessions in use of one token leave a quarter of all to others", async () => {
-    await using sidecar = await HttpBench.start({ hasTokens: true, flags: ["--max-sessions", "16"] });
-    const [flooding, other] = TOKENS.map((token) => ({ token }));
-    const streams = await openStreams(sidecar, flooding);
-    expect(streams).toHaveLength(12);
-    const clients = await Promise.all(Array.from({ length: 4 }, () => sidecar.client(other)));
-    for (const client of clients) expect(await client.toolText("echo", { text: "here" })).toBe("here");
-    for (const stream of streams) stream[Symbol.dispose]();
-  });
-});
 
 describe("a session in use", () => {
   it.each([0, 3])("its request is sent even if the body takes long, after %i dropped GET streams", async (dropped) => {
@@ -80,7 +57,7 @@ describe("MAX_SESSIONS sessions in use", () => {
     await sidecar.waitForLog(`waiting for ${path}`);
     using stream = await (await sidecar.client()).openStream();
     for (const capabilities of [{}, ASKABLE]) {
-      const reply = await initialize(sidecar, {}, capabilities);
+      const reply = await initialize(sidecar, capabilities);
       expect(readError(reply)).toStrictEqual(errorReply(503, -32000, "TOO_MANY_SESSIONS", REFUSAL));
       expect([reply.headers["retry-after"], reply.headers["mcp-session-id"]]).toEqual(["5", undefined]);
     }
