@@ -240,7 +240,7 @@ export class Lane implements SessionLane, UpstreamListener {
     // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
     if (handshake.resultText !== former?.resultText) this.#capabilities.change(handshake, this.#isPrivate);
     for (const text of former === undefined ? [] : this.#capabilities.listChanges) {
-      const change = readMessage(text, "server");
+      const change = readMessage(text);
       if (change.kind === "notification") this.routing.onServerNotification(change);
     }
     if (handshake.era !== this.routing.era) {
