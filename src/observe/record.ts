@@ -326,6 +326,7 @@ export class RequestRecords {
   readonly queue = new Histograms();
   readonly server = new Histograms();
   readonly rejections = new Tally<SidecarErrorCode>();
+  readonly #counters: Counters;
   readonly #nowMs: () => number;
   readonly #defects: Defects;
   readonly #redact: Redact;
@@ -337,12 +338,23 @@ export class RequestRecords {
   /** The kind of the last request: most are like it. */
   #lastKind: RequestKind | undefined;
 
-  constructor(nowMs: () => number, defects: Defects, redact: Redact, hasMetrics: boolean) {
+  constructor(counters: Counters, nowMs: () => number, defects: Defects, redact: Redact, hasMetrics: boolean) {
+    this.#counters = counters;
     [this.#nowMs, this.#defects, this.#redact, this.#hasMetrics] = [nowMs, defects, redact, hasMetrics];
   }
 
-  /** Must be called once for each request. A defect here must not fail it. */
-  ended(request: RequestRecord, ending: RequestEnding, body: string | undefined): void {
+  /**
+   * Must be called once for each request. A defect here must not fail it.
+   *
+   * @param request undefined for a request of the sidecar. @param isAccepted true if it is counted.
+   */
+  ended(request: RequestRecord | undefined, isAccepted: boolean, ending: RequestEnding, body: string | undefined): void {
+    const isFailure = !isSuccess(ending);
+    if (isAccepted) {
+      if (!isFailure || ending === "errors") this.#counters.answers[ending]++;
+      else this.#counters.byKey.failures.count(ending);
+    }
+    if (request === undefined) return;
     try {
       let kind = this.#lastKind;
       if (kind?.method !== request.method || kind.tool !== request.tool || kind.revision !== request.revision) {
@@ -351,7 +363,6 @@ export class RequestRecords {
       request.method = kind.method;
       request.tool = kind.tool;
       request.endedAtMs = this.#nowMs();
-      const isFailure = !isSuccess(ending);
       const isToolFailure = ending === "results" && kind.method === "tools/call" && isToolError(body);
       request.ending = isToolFailure ? "tool_error" : ending;
       request.isError = isFailure || isToolFailure;

@@ -122,10 +122,10 @@ export class Reply {
   disconnect(): void {
     if (this.isFinished) return;
     this.isFinished = true;
-    const { defects } = this.#context;
+    const { defects, records } = this.#context;
     defects.guard("client disconnect", () => this.onDisconnect?.());
     defects.guard("client disconnect", () => this.#callOnEnd());
-    this.#record("unread");
+    records.ended(this.record, this.isAccepted, "unread", undefined);
   }
 
   /** If a defect prevents the response, the reply can still be finished with an error. */
@@ -141,29 +141,23 @@ export class Reply {
       this.isFinished = false;
       throw error;
     }
-    if (!this.isAccepted && this.record === undefined) return;
+    const { isAccepted, record } = this;
+    if (!isAccepted && record === undefined) return;
+    let ending: RequestEnding = "dismissed";
     if (outcome instanceof SidecarError) {
-      if (this.record !== undefined) this.record.isRejected = !outcome.details.sent;
-      return this.#record(outcome.code, body);
+      ending = outcome.code;
+      if (record !== undefined) record.isRejected = !outcome.details.sent;
+    } else if (body !== undefined) {
+      // The target may have had no room for the response.
+      const isError = body === outcome && response !== undefined ? response.isError : isErrorResponse(body);
+      ending = isError ? "errors" : "results";
     }
-    if (body === undefined) return this.#record("dismissed");
-    // The target may have had no room for the response.
-    const isError = body === outcome && response !== undefined ? response.isError : isErrorResponse(body);
-    this.#record(isError ? "errors" : "results", body);
+    this.#context.records.ended(record, isAccepted, ending, body);
   }
 
   #callOnEnd(): void {
     const { onEnd } = this;
     this.onEnd = undefined;
     onEnd?.();
-  }
-
-  #record(ending: RequestEnding, body?: string): void {
-    const { counters, records } = this.#context;
-    if (this.isAccepted) {
-      if (ending === "results" || ending === "errors" || ending === "dismissed" || ending === "unread") counters.answers[ending]++;
-      else counters.byKey.failures.count(ending);
-    }
-    if (this.record !== undefined) records.ended(this.record, ending, body);
   }
 }
