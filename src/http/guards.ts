@@ -23,7 +23,7 @@ export function rejectUnauthorized(response: ServerResponse): void {
 }
 
 const LOCAL_ORIGIN = /^https?:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/;
-/** Of a `Host` without a port. Only a proxy that terminates TLS knows it. */
+/** The ports of a `Host` without one. Only a proxy that terminates TLS knows it. */
 const PORTS_OF_BROWSERS = [80, 443];
 
 /** The origin is not compared with the host: DNS rebinding makes them equal. @param allowed undefined for the origins of this machine. */

@@ -26,7 +26,7 @@ class Connection {
   isStopped = false;
   /** The last request that was answered before it had arrived completely. */
   answeredEarly: IncomingMessage | undefined;
-  /** Of the watch of stalled readers: the bytes that the client has read, and since when. */
+  /** The watch of stalled readers notes the bytes that the client has read, and since when. */
   readBytes = 0;
   readAtMs = 0;
 

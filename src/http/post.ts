@@ -202,7 +202,7 @@ export class McpEndpoint implements MessageReceiver {
       const error = new SidecarError("INVALID_REQUEST", "This session is already initialized; call initialize without Mcp-Session-Id.");
       return sendError(response, error, idText);
     }
-    // That of its id has ended while the body arrived.
+    // The session of its id has ended while the body arrived.
     exchange.use(undefined);
     exchange.acceptsStream = false;
     const reply = exchange.openReply(message);

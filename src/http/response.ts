@@ -189,7 +189,7 @@ export function sendProblem(response: ServerResponse, { code, reason, idText }: 
   sendError(response, new SidecarError(code, `${reason.charAt(0).toUpperCase()}${reason.slice(1)}.`), idText);
 }
 
-/** Of the parser's callbacks for each chunk of a body, and for the end of a message. */
+/** The parser's callbacks for each chunk of a body, and for the end of a message. */
 const ON_BODY = 3;
 const ON_MESSAGE_COMPLETE = 4;
 

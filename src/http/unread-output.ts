@@ -18,11 +18,11 @@ export function countCutOffs({ counters, log, nowMs }: Context, reason: string):
 const SMALL_LENGTH = 64 * 1024;
 /** As it was written, and in the bytes that are sent. */
 const COPIES = 2;
-/** In which a client is expected to read something. */
+/** A client is expected to read something in this time. */
 const SLOW_READER_MS = 1000;
 /** For a client that has read before. The operating system takes up to 2 MB at once. */
 const SLOWER_READER_MS = 5000;
-/** In which the operating system fills its buffers, which is no progress of the client. */
+/** The operating system fills its buffers in this time. That is not progress of the client. */
 const FILL_MS = 250;
 /** Between looks at the progress, and the shortest while memory is short. */
 const LOOK_MS = 500;

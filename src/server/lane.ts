@@ -52,7 +52,7 @@ export class Lane implements SessionLane, UpstreamListener {
   /** They have one queue, the first to lose a request if there are too many. */
   #heldOwner: HeldRequest["owner"] | undefined;
   readonly #capabilities: SessionCapabilities;
-  /** Of this generation: undefined until one of its requests is not answered, unless an idle server is pinged. */
+  /** Undefined until this generation leaves a request unanswered, unless an idle server is pinged. */
   #hangWatch: HangWatch | undefined;
   /** True if this generation seems to answer notifications with errors that have no id. */
   #answersNotifications = false;

@@ -110,7 +110,7 @@ function decodeClaims(bytes: Buffer): SessionClaims | undefined {
   }
 }
 
-/** Of several keys, the first one signs or encrypts, and all are accepted. There is at least one. */
+/** The first key signs or encrypts, and all are accepted. There is at least one. */
 export class SessionKeys {
   /**
    * For the `requestState` of servers: those of SESSION_KEY, else a random one. With a key from a token, its client could read and change

@@ -13,7 +13,7 @@ export interface LoggedEvent {
   readonly place: Place<LoggedEvent>;
 }
 
-/** Of one stream in the log, so that a flooded one does not evict the events of all others. */
+/** The share of one stream in the log, so that a flooded one does not evict the events of all others. */
 const STREAM_SHARE = 1 / 4;
 
 const BYTES_PER_EVENT = 512;
@@ -98,7 +98,7 @@ const MAX_COPIED_LENGTH = 16 * 1024;
 
 /** The events of one stream, oldest first. */
 export class KeptEvents {
-  /** Of the newest event, kept or not; 0 before the first. Only this object changes it. */
+  /** The number of the newest event, kept or not; 0 before the first. Only this object changes it. */
   lastSequence: number;
   readonly #account: MemoryAccount;
   readonly #log: EventLog | undefined;

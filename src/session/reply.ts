@@ -43,7 +43,7 @@ export class Reply {
   readonly acceptedAtMs: number;
   /** Undefined for a request of the sidecar itself. */
   record: RequestRecord | undefined;
-  /** Of this request; `off` for no log messages. Undefined if it does not say. */
+  /** The level of this request; `off` for no log messages. Undefined if it does not say. */
   logLevel: string | undefined;
   askable: Askable | undefined;
   /** Called once if the client disconnects before the end, and cannot reconnect. */

@@ -114,12 +114,12 @@ export class SessionStore {
     return this.size < this.maxSessions ? "free" : (this.#longestUnused() ?? "none");
   }
 
-  /** Those of the client with most memory first, and of these the longest unused. */
+  /** The client with most memory comes first, and of its sessions the longest unused. */
   #endAbandoned(bytes: number, holder: MemoryHolder): void {
     const nowMs = this.#context.nowMs();
     if (nowMs - this.#searchedAtMs < SEARCH_MS) return;
     this.#searchedAtMs = nowMs;
-    // Those of shared servers never end by themselves.
+    // Sessions of shared servers never end by themselves.
     const abandoned = this.values()
       .filter((each) => (holder === ANY_HOLDER || each.memory.holder === holder) && each.memory.lastingBytes > 0)
       .filter(({ isInUse, lastUsedAtMs }) => !isInUse && nowMs - lastUsedAtMs >= ABANDONED_MS);
@@ -137,7 +137,7 @@ export class SessionStore {
     if (this.#mayLog()) this.#context.log.info({ reason }, "session ended");
   }
 
-  /** Of the largest holding above the share, if any. */
+  /** Searches the largest holding above the share, if any. */
   #longestUnused(): Session | undefined {
     const large = [...this.#holdings.values()].filter(({ count }) => count > this.#share);
     for (const { order } of large.sort((a, b) => b.count - a.count)) {
