@@ -1,4 +1,4 @@
-import { findPath, stringOf, textOf } from "../json/find.ts";
+import { findPath, stringOf, textOf } from "../json/read.ts";
 import { copied, detached, walk } from "../json/text.ts";
 import { JsonRpcErrorCode, type SidecarErrorCode } from "../mcp/errors.ts";
 import { type RequestMessage, Slot } from "../mcp/message.ts";
@@ -309,7 +309,7 @@ interface RequestKind {
   success: Histogram | undefined;
 }
 
-/** Records the end of each client's request once, for the metrics, the page and the log. */
+/** Records the end of each request once, for the counters, and if it is a client's, for the metrics, the page and the log. */
 export class RequestRecords {
   /** Undefined without a page. */
   history: RequestHistory | undefined;
@@ -335,20 +335,16 @@ export class RequestRecords {
   #lastKind: RequestKind | undefined;
 
   constructor(counters: Counters, nowMs: () => number, defects: Defects, redact: Redact, hasMetrics: boolean) {
-    this.#counters = counters;
-    [this.#nowMs, this.#defects, this.#redact, this.#hasMetrics] = [nowMs, defects, redact, hasMetrics];
+    [this.#counters, this.#nowMs, this.#defects, this.#redact, this.#hasMetrics] = [counters, nowMs, defects, redact, hasMetrics];
   }
 
-  /**
-   * Must be called once for each request. A defect here must not fail it.
-   *
-   * @param request undefined for a request of the sidecar. @param isAccepted true if it is counted.
-   */
-  ended(request: RequestRecord | undefined, isAccepted: boolean, ending: RequestEnding, body: string | undefined): void {
+  /** A defect here must not fail the request. @param request undefined for one of the sidecar itself. */
+  ended(request: RequestRecord | undefined, isAccepted: boolean, ending: RequestEnding, body?: string): void {
     const isFailure = !isSuccess(ending);
+    const { answers, byKey } = this.#counters;
     if (isAccepted) {
-      if (!isFailure || ending === "errors") this.#counters.answers[ending]++;
-      else this.#counters.byKey.failures.count(ending);
+      if (!isFailure || ending === "errors") answers[ending]++;
+      else byKey.failures.count(ending);
     }
     if (request === undefined) return;
     try {

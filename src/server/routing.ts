@@ -1,4 +1,4 @@
-import { findMembers, stringOf } from "../json/find.ts";
+import { findMembers, stringOf } from "../json/read.ts";
 import { shorten } from "../json/text.ts";
 import { isSubset, kindsOf, offeredKinds } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type Context, onDrain } from "../context.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
-import { findPath } from "../json/find.ts";
+import { findPath } from "../json/read.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { readMessage, Slot } from "../mcp/message.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
@@ -139,8 +139,9 @@ export class StatelessSubscriptions {
     return this.#open.size;
   }
 
-  listen(stateless: StatelessRequest, client: StatelessClient, lane: Lane): void {
-    const { request, reply, memory } = stateless;
+  listen(stateless: StatelessRequest, lane: Lane): void {
+    const { request, reply, client } = stateless;
+    const { memory } = client;
     // A client at its limit costs no more than this.
     const own = this.#open.values().filter((each) => each.client === client);
     const [count, uriCount] = own.reduce(([sum, uris], each) => [sum + 1, uris + each.uriCount], [0, 0]);

@@ -24,7 +24,7 @@ export function keyName(secret: string, serverName: string): string {
 }
 
 const MAX_ENDED = 16_384;
-/** At the end of an id is its signature, which no other id has. */
+/** The end of an id is its signature, which no other id has. */
 const NAME_LENGTH = 22;
 
 /** A principal that ends many pushes only its own out of the memory. */
