@@ -27,7 +27,6 @@ class OutputLimit {
   allows(cost: number, bytes: number, fields: LogFields): boolean {
     const nowMs = this.#nowMs();
     if (nowMs >= this.#endMs) {
-      this.report();
       this.#endMs = nowMs + this.#periodMs;
       this.#cost = 0;
     }
