@@ -64,7 +64,7 @@ const LIMIT_OF_METHOD: ReadonlyMap<string, (typeof LIMITS)[number]> = new Map([
 ]);
 /** A shorter text exceeds no limit, and most are shorter. */
 const MIN_EXCEEDING_LENGTH = Math.min(MAX_ID_BYTES, MAX_NAME_BYTES, MAX_URI_BYTES) / MAX_UNIT_BYTES;
-/** Of `notifications/initialized`, which is kept. */
+/** `notifications/initialized` is kept. */
 const MAX_INITIALIZED_BYTES = 64 * 1024;
 
 /**

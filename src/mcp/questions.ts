@@ -156,7 +156,7 @@ export function isAnswer(method: string, text: string): boolean {
 }
 
 const MAX_ANSWERS = 256;
-/** Of answers that come before the questions, which are kept. In UTF-16 units. */
+/** Answers that come before the questions are kept. In UTF-16 units. */
 const MAX_EARLY_LENGTH = 16 * 1024;
 
 /** Long ones are ignored: the client is asked then. */

@@ -38,7 +38,7 @@ export type ServerReading = Reading | ResponseAfterText;
 export const OTHER_TEXT = "other text is on the line of the message";
 /** Places in a line that may begin a message. */
 const MAX_STARTS = 8;
-/** Of escape sequences after a message. */
+/** The length of escape sequences after a message. */
 const MAX_TRAILER_LENGTH = 64;
 const MAX_MESSAGE_LENGTH = 500;
 

@@ -238,7 +238,7 @@ export function findResult(body: string, idText: string, response: ResponseMessa
   return response === undefined ? message : { ...response, edits: editsOf(response, idText, Slot.id) };
 }
 
-/** Those of the revision, and that of its extension for tasks. */
+/** The types of the revision, and the one of its extension for tasks. */
 const MODERN_TYPES: ReadonlySet<string> = new Set(["complete", "input_required", "task"]);
 const SESSION_TYPES: ReadonlySet<string> = new Set(["complete"]);
 

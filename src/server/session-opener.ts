@@ -69,7 +69,7 @@ export class SessionOpener {
   ): void {
     const { memory, canResume } = streams;
     const joinable = this.#pool.findJoinable(request, streams);
-    if (joinable !== undefined && !joinable.lane.calls.queue.isReady) {
+    if (joinable !== undefined && !joinable.lane.isReady) {
       const again = (): void => this.initialize(reply, request, streams, owner, onOpen);
       return joinable.lane.hold({ owner: { memory }, reply, request }, again, (error) => reply.refuse(error));
     }

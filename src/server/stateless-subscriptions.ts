@@ -139,8 +139,9 @@ export class StatelessSubscriptions {
     return this.#open.size;
   }
 
-  listen(stateless: StatelessRequest, client: StatelessClient, lane: Lane): void {
-    const { request, reply, memory } = stateless;
+  listen(stateless: StatelessRequest, lane: Lane): void {
+    const { request, reply, client } = stateless;
+    const { memory } = client;
     // A client at its limit costs no more than this.
     const own = this.#open.values().filter((each) => each.client === client);
     const [count, uriCount] = own.reduce(([sum, uris], each) => [sum + 1, uris + each.uriCount], [0, 0]);

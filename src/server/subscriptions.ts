@@ -37,8 +37,8 @@ export class ModernSubscription {
   #call: Call | undefined;
   #accepted: SubscriptionFilter | undefined;
 
-  constructor(calls: Calls, { reply, request, memory }: StatelessRequest) {
-    [this.#calls, this.#reply, this.#request, this.#holder] = [calls, reply, request, memory.holder];
+  constructor(calls: Calls, { reply, request, client }: StatelessRequest) {
+    [this.#calls, this.#reply, this.#request, this.#holder] = [calls, reply, request, client.memory.holder];
   }
 
   get wireId(): number | undefined {
