@@ -55,7 +55,7 @@ export class McpServer {
   readonly #eventLog: EventLog;
   readonly #opener: SessionOpener;
   readonly #stateless: StatelessRequests | undefined;
-  /** Of the first process. */
+  /** The time that the first process took to be ready. */
   #bootMs = 0;
   readonly #endpoint: McpEndpoint;
   readonly #legacySse: LegacySse | undefined;

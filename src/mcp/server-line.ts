@@ -1,5 +1,5 @@
 import { applyEdits, setMembers } from "../json/edit.ts";
-import { findMembers, textOf } from "../json/find.ts";
+import { findMembers, textOf } from "../json/read.ts";
 import { JsonScanner, type Outline } from "../json/read.ts";
 import { shorten, skipInvisible } from "../json/text.ts";
 import { readValue } from "../json/value.ts";
@@ -38,7 +38,7 @@ export type ServerReading = Reading | ResponseAfterText;
 export const OTHER_TEXT = "other text is on the line of the message";
 /** Places in a line that may begin a message. */
 const MAX_STARTS = 8;
-/** Of escape sequences after a message. */
+/** The length of escape sequences after a message. */
 const MAX_TRAILER_LENGTH = 64;
 const MAX_MESSAGE_LENGTH = 500;
 
@@ -55,7 +55,7 @@ export function* settle(line: string, reading: Reading): Generator<undefined, Se
   const start = skipInvisible(line);
   const end = messageEnd(line, start);
   if (start > 0 || end < line.length) {
-    const inner = yield* readInSteps(line.slice(start, end), "server");
+    const inner = yield* readInSteps(line.slice(start, end));
     if (inner.kind !== "invalid" || inner.isJson) return yield* settle(inner.text, inner);
   }
   return yield* findResponse(line, start);
@@ -80,7 +80,7 @@ function* findResponse(line: string, visible: number): Generator<undefined, Resp
     const scanner = new JsonScanner(line.slice(start, messageEnd(line, start)), MESSAGE);
     yield* scanInSteps(scanner);
     if (scanner.isValid) {
-      const found = classify(scanner, "server");
+      const found = classify(scanner);
       const response = isPlain(found) ? found : yield* settleOne(found);
       if (response.kind === "response" && response.id !== undefined) return { kind: "after-text", text: line, response };
       break;
@@ -97,20 +97,20 @@ function* settleOne(message: Message | InvalidMessage): Generator<undefined, Mes
   if (message.kind !== "response") return message;
   const { text, outline } = message;
   // The ids may be those of two requests.
-  if (outline.doubleAt(Slot.id) === "id") return invalid(outline, '"id" occurs twice');
+  if (outline.doubles?.get(Slot.id) === "id") return invalid(outline, '"id" occurs twice');
   const idText = outline.textAt(Slot.id);
   const content = contentOf(outline);
   if (typeof content === "string") return withAnsweredId(invalid(outline, content), idText);
   const newIdText = idText === undefined ? "null" : String(requestIdOf(idText) ?? idText);
   const value = content === Slot.error ? errorText(outline) : outline.firstAt(content) === "{" ? outline.textAt(content) : "{}";
   const isForeign = [Slot.method, Slot.params, content === Slot.error ? Slot.result : Slot.error].some((slot) => outline.has(slot));
-  const hasOnlyOwn = !isForeign && outline.unknownName === undefined && outline.isUnambiguous;
+  const hasOnlyOwn = !isForeign && outline.unknownName === undefined && outline.doubles === undefined;
   if (hasOnlyOwn && newIdText === idText && value === outline.textAt(content)) return message;
   const settled = `{"jsonrpc":"2.0","id":${newIdText},"${content === Slot.error ? "error" : "result"}":${value}}`;
   if (settled === text) return message;
   const scanner = new JsonScanner(settled, MESSAGE);
   yield* scanInSteps(scanner);
-  return classify(scanner, "server");
+  return classify(scanner);
 }
 
 function withAnsweredId(message: InvalidMessage, idText: string | undefined): InvalidMessage {

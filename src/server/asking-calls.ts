@@ -51,8 +51,8 @@ export class AskingCall implements Askable, ReplyTarget {
   #outcome: { readonly response: string | SidecarError; readonly memory: Reservation } | undefined;
 
   /** The first request is not kept, because its text may be long. */
-  constructor(questions: Questions, parked: ParkedCalls, { request, envelope, memory }: StatelessRequest) {
-    [this.#questions, this.#parked, this.memory] = [questions, parked, memory];
+  constructor(questions: Questions, parked: ParkedCalls, { request, envelope, client }: StatelessRequest) {
+    [this.#questions, this.#parked, this.memory] = [questions, parked, client.memory];
     this.declared = envelope.declared;
     this.#early = new Map(earlyAnswersOf(request));
     this.#binding = bindingOf(request);
@@ -130,7 +130,7 @@ export class AskingCall implements Askable, ReplyTarget {
     this.#outcome?.memory.release();
     const outcome = this.#outcome?.response ?? internalError(true);
     if (outcome instanceof SidecarError) return reply.fail(outcome);
-    const response = readMessage(outcome, "server");
+    const response = readMessage(outcome);
     if (response.kind === "response") reply.respond(responseToClient(response, reply.idText));
     else reply.fail(internalError(true));
   }
@@ -328,15 +328,12 @@ export class SharedQuestions {
 
   #onCallChanged(call: Call): void {
     const { calls } = this.questions;
-    if (call.state === "ended" && calls.hasUnreadAbandoned) {
-      // A question may be about a call that was given up, until the server has read that.
-      for (const question of this.questions.about(undefined)) this.#refuse(question, AMBIGUOUS);
-      if (!this.#isPinged) {
+    if (call.state === "ended") {
+      // Until the server has read that a call was given up, a question may be about it. The response to a ping shows it.
+      if (calls.hasUnreadAbandoned && !this.#isPinged) {
         this.#isPinged = true;
         calls.requestOwn("ping", {}, () => (this.#isPinged = false));
       }
-    }
-    if (call.state === "ended") {
       const reason = "The call of this question has ended";
       for (const question of this.questions.about(call)) this.questions.fail(question, JsonRpcErrorCode.InvalidRequest, reason);
     }
@@ -354,7 +351,7 @@ export class SharedQuestions {
       for (const question of waiting) {
         // The answer to another question may have assigned it meanwhile.
         if (!this.questions.has(question.id) || question.call !== undefined) continue;
-        if (owner === undefined) this.#refuse(question, calls.ofClients.length === 0 ? NO_CALL : AMBIGUOUS);
+        if (owner === undefined) this.#refuse(question, calls.ofClients.length > 0 || calls.hasUnreadAbandoned ? AMBIGUOUS : NO_CALL);
         else this.#pass(question, owner);
       }
     }

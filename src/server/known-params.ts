@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Context } from "../context.ts";
-import { findPath } from "../json/find.ts";
+import { findPath } from "../json/read.ts";
 import { readValue } from "../json/value.ts";
 import type { SidecarError } from "../mcp/errors.ts";
 import { isJsonObject, type JsonObject, type RequestMessage, Slot } from "../mcp/message.ts";

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { findPath, stringOf } from "../json/find.ts";
+import { findPath, stringOf } from "../json/read.ts";
 import { shorten } from "../json/text.ts";
 import { type AskKinds, AskMethod } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";

@@ -1,6 +1,6 @@
 import type { Config } from "../config/load.ts";
 import type { Context } from "../context.ts";
-import { textOf } from "../json/find.ts";
+import { textOf } from "../json/read.ts";
 import { shorten } from "../json/text.ts";
 import { type AskKinds, canBeAsked, capabilitiesOf, nameOf, offeredKinds, questionCapabilities } from "../mcp/capabilities.ts";
 import { describeError, SidecarError } from "../mcp/errors.ts";
@@ -29,7 +29,7 @@ export type Profile =
       readonly holder: MemoryHolder;
       /** From the client, or made from `terms`. */
       readonly initialize: RequestMessage;
-      /** Of the session that starts it. */
+      /** The session that starts it has them. */
       readonly streams: SessionStreams;
       /** Sessions with the same ones share the server until it asks. Undefined if none may. */
       readonly terms: Parameters<typeof initializeOf>[0] | undefined;

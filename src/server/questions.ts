@@ -59,7 +59,7 @@ export class Questions extends Map<unknown, Question> {
     const { outline } = request;
     const { InvalidRequest, ServerError } = JsonRpcErrorCode;
     // The client might use the other value.
-    const isAmbiguous = outline.doubleAt(Slot.id) === "id" || outline.doubleAt(Slot.method) === "method";
+    const isAmbiguous = outline.doubles?.get(Slot.id) === "id" || outline.doubles?.get(Slot.method) === "method";
     if (isAmbiguous) this.refuse(request, InvalidRequest, "The id or the method of the request occurs twice");
     else if (this.size < this.#maxCount) return this.add(request, request.idText);
     else this.refuse(request, ServerError, `The client already has ${this.#maxCount} requests to answer`);

@@ -1,4 +1,4 @@
-import { findMembers, stringOf } from "../json/find.ts";
+import { findMembers, stringOf } from "../json/read.ts";
 import { shorten } from "../json/text.ts";
 import { isSubset, kindsOf, offeredKinds } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
@@ -155,6 +155,7 @@ export class Routing {
     this.era = era;
     this.#driver = era === "legacy" ? this.#legacy : this.#modern;
     this.#driver.onReady(handshake);
+    for (const { memory } of this.state.subscribers) this.#calls.noteClient(memory.holder);
     for (const subscription of this.state.subscriptions) {
       if (era === "modern") subscription.open();
       else subscription.end();

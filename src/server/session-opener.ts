@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Context } from "../context.ts";
-import { textOf } from "../json/find.ts";
+import { textOf } from "../json/read.ts";
 import { canBeAsked, capabilitiesOf } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { type Message, refusesRevision, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
@@ -69,7 +69,7 @@ export class SessionOpener {
   ): void {
     const { memory, canResume } = streams;
     const joinable = this.#pool.findJoinable(request, streams);
-    if (joinable !== undefined && !joinable.lane.calls.queue.isReady) {
+    if (joinable !== undefined && !joinable.lane.isReady) {
       const again = (): void => this.initialize(reply, request, streams, owner, onOpen);
       return joinable.lane.hold({ owner: { memory }, reply, request }, again, (error) => reply.refuse(error));
     }

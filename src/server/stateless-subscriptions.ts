@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type Context, onDrain } from "../context.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
-import { findPath } from "../json/find.ts";
+import { findPath } from "../json/read.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { readMessage, Slot } from "../mcp/message.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
@@ -86,7 +86,7 @@ class LegacySubscription extends StatelessClient {
     this.#pending.clear();
     this.#pendingMemory.resize(0);
     for (const text of texts) {
-      const message = readMessage(text, "server");
+      const message = readMessage(text);
       if (message.kind !== "notification") continue;
       if (accepts(this.#accepted, message.method, message.outline.stringAt(Slot.uri)))
         this.#reply.emit(withSubscriptionId(text, this.#reply.idText));
@@ -139,8 +139,9 @@ export class StatelessSubscriptions {
     return this.#open.size;
   }
 
-  listen(stateless: StatelessRequest, client: StatelessClient, lane: Lane): void {
-    const { request, reply, memory } = stateless;
+  listen(stateless: StatelessRequest, lane: Lane): void {
+    const { request, reply, client } = stateless;
+    const { memory } = client;
     // A client at its limit costs no more than this.
     const own = this.#open.values().filter((each) => each.client === client);
     const [count, uriCount] = own.reduce(([sum, uris], each) => [sum + 1, uris + each.uriCount], [0, 0]);

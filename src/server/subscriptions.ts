@@ -1,5 +1,5 @@
 import { applyEdits } from "../json/edit.ts";
-import { findPath } from "../json/find.ts";
+import { findPath } from "../json/read.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { MetaKey, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import { contains, listChanges, readFilter, type SubscriptionFilter } from "../mcp/subscription-filter.ts";
@@ -37,8 +37,8 @@ export class ModernSubscription {
   #call: Call | undefined;
   #accepted: SubscriptionFilter | undefined;
 
-  constructor(calls: Calls, { reply, request, memory }: StatelessRequest) {
-    [this.#calls, this.#reply, this.#request, this.#holder] = [calls, reply, request, memory.holder];
+  constructor(calls: Calls, { reply, request, client }: StatelessRequest) {
+    [this.#calls, this.#reply, this.#request, this.#holder] = [calls, reply, request, client.memory.holder];
   }
 
   get wireId(): number | undefined {
