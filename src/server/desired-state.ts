@@ -46,7 +46,7 @@ interface Resource {
 export class DesiredState {
   haveRootsChanged = false;
   readonly listeners = new Set<Caller>();
-  /** Of clients without a session, at a server without sessions. */
+  /** Subscriptions of clients without a session, at a server without sessions. */
   readonly subscriptions = new Set<ModernSubscription>();
   readonly #clients = new Map<Caller, Wants>();
   readonly #resources = new Map<string, Resource>();
