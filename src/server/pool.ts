@@ -325,6 +325,7 @@ export class Pool {
     for (const server of this.#servers) {
       server.clearTimers();
       server.lane.close();
+      server.kept?.release();
     }
     await Promise.allSettled([...this.#servers].map(({ supervisor }) => supervisor.stop()));
   }
