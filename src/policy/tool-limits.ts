@@ -4,7 +4,7 @@ import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import type { CallLimits } from "../server/call.ts";
-import { Semaphore } from "../server/slots.ts";
+import { Semaphore } from "../server/queue.ts";
 import { MAX_TOOLS } from "../server/tools.ts";
 import { RateLimit, ROUNDING_MS } from "../timers.ts";
 import { matchesPattern } from "./tools.ts";

@@ -3,7 +3,7 @@ import { type Outgoing, outgoing, readMessage, type RequestMessage, type Respons
 import { type MemoryAccount, Reservation, textMemoryBytes } from "../memory.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
-import type { Semaphore } from "./slots.ts";
+import type { Semaphore } from "./queue.ts";
 
 /** The most time of a request whose time is renewed, in timeouts. */
 export const MAX_RENEWED_TIMES = 10;

@@ -30,8 +30,7 @@ import {
 } from "./call.ts";
 import { DropLog } from "./dropped.ts";
 import { internalError, overloaded, requestTimedOut, toolsNotListed, upstreamNotReady } from "./failures.ts";
-import { RequestQueue } from "./queue.ts";
-import { Semaphore } from "./slots.ts";
+import { RequestQueue, Semaphore } from "./queue.ts";
 import { ClientTasks } from "./tasks.ts";
 
 /** A longer request is not kept for a retry: a caller may have a thousand in flight. */

@@ -34,7 +34,7 @@ import {
 import { HangWatch } from "./hang-watch.ts";
 import { answerTo, type InitializeRequest, SessionCapabilities } from "./initialize.ts";
 import type { Routing } from "./routing.ts";
-import { Semaphore } from "./slots.ts";
+import { Semaphore } from "./queue.ts";
 import { isCreateTaskResult } from "./tasks.ts";
 import { type LanePolicy, ServerTools } from "./tools.ts";
 
