@@ -27,7 +27,7 @@ export function createContext(config: Config, log: Log, secrets: Secrets, draini
   const defects = new Defects(log, counters);
   const memory = new MemoryBudget(config.memoryBudgetBytes);
   const nowMs = performance.now.bind(performance);
-  const records = new RequestRecords(nowMs, defects, secrets.redact, config.metrics);
+  const records = new RequestRecords(counters, nowMs, defects, secrets.redact, config.metrics);
   return { config, log, counters, records, defects, memory, secrets, nowMs, timers: new Timers(nowMs, defects), draining, kill };
 }
 

@@ -2,13 +2,21 @@ import { type Context, contextWith } from "./context.ts";
 import { describeServer } from "./http/health.ts";
 import { LegacySse } from "./http/legacy-sse.ts";
 import { McpEndpoint } from "./http/post.ts";
+import type { RecentActivity } from "./http/recent.ts";
 import type { Route } from "./http/response.ts";
 import { capabilitiesFor } from "./mcp/capabilities.ts";
 import type { RouteName } from "./routes.ts";
 import type { ToolPolicy } from "./policy/tool-policy.ts";
 import type { ServerProgram } from "./process/generation.ts";
-import { clientAttempt, type ClientInfo, discoverAttempt, Handshake, initializeAttempt, INITIALIZED } from "./process/handshake.ts";
-import type { UpstreamHandshake, UpstreamObserver, UpstreamStatus } from "./process/port.ts";
+import {
+  clientAttempt,
+  type ClientInfo,
+  discoverAttempt,
+  type HandshakeScript,
+  initializeAttempt,
+  INITIALIZED,
+} from "./process/handshake.ts";
+import type { UpstreamHandshake, UpstreamStatus } from "./process/port.ts";
 import { Supervisor, type SupervisorFailure } from "./process/supervisor.ts";
 import { ParkedCalls } from "./server/asking-calls.ts";
 import type { Calls } from "./server/calls.ts";
@@ -41,35 +49,26 @@ export class McpServer {
   readonly #program: ServerProgram;
   readonly #clientInfo: ClientInfo;
   readonly #policy: ToolPolicy | undefined;
-  readonly #observeLane: ((lane: string, isProbe: boolean) => UpstreamObserver) | undefined;
+  readonly #activity: RecentActivity | undefined;
   readonly #pool: Pool;
   readonly #sessions: SessionStore;
   readonly #eventLog: EventLog;
   readonly #opener: SessionOpener;
   readonly #stateless: StatelessRequests | undefined;
-  /** Of the first process. */
+  /** The time that the first process took to be ready. */
   #bootMs = 0;
   readonly #endpoint: McpEndpoint;
   readonly #legacySse: LegacySse | undefined;
   #isLeaving = false;
 
-  /**
-   * @param policy of all lanes; undefined if there are no rules.
-   * @param observeLane the end of a probe is no failure.
-   */
-  constructor(
-    base: Context,
-    program: ServerProgram,
-    clientInfo: ClientInfo,
-    policy?: ToolPolicy,
-    observeLane?: (lane: string, isProbe: boolean) => UpstreamObserver,
-  ) {
+  /** @param policy of all lanes; undefined if there are no rules. */
+  constructor(base: Context, program: ServerProgram, clientInfo: ClientInfo, policy?: ToolPolicy, activity?: RecentActivity) {
     const { isolation, modern } = base.config;
     // With ISOLATION=session, each client has a server of its own. Clients without a session could not be told apart.
     const servesStateless = modern === "on" && isolation !== "session";
     const context: Context = servesStateless ? base : { ...base, config: { ...base.config, childEra: "legacy" } };
     const { config, log, memory, nowMs } = context;
-    [this.#context, this.#program, this.#clientInfo, this.#policy, this.#observeLane] = [context, program, clientInfo, policy, observeLane];
+    [this.#context, this.#program, this.#clientInfo, this.#policy, this.#activity] = [context, program, clientInfo, policy, activity];
     const sessions = (this.#sessions = new SessionStore(context));
     this.#pool = new Pool(context, sessions, (profile, name) => this.#createServer(profile, name), clientInfo);
     const keys = new SessionKeys(config.sessionKeys, config.serverName);
@@ -170,44 +169,44 @@ export class McpServer {
     const isShared = kind === "shared";
     // Log lines of the shared lane have no name.
     const context = isShared ? this.#context : contextWith(this.#context, { lane: name });
-    const handshake = this.#handshakeOf(profile);
+    const script = this.#scriptOf(profile);
     const readyMs = Math.max(MIN_PROBE_MS, PROBE_BOOTS * this.#bootMs);
     const probeTimeoutMs = kind === "modern" ? Math.min(program.readyTimeoutMs, readyMs) : undefined;
-    const supervisor = new Supervisor(context, program, handshake, holder, probeTimeoutMs);
+    const supervisor = new Supervisor(context, program, script, holder, probeTimeoutMs);
     const rules = policy?.forLane(context, isShared ? undefined : name);
     const endSession = (session: Session): void => this.#sessions.end(session);
-    const lane = new Lane(context, supervisor, endSession, (calls, tools) => this.#routingOf(profile, handshake, calls, tools), rules);
+    const lane = new Lane(context, supervisor, endSession, (calls, tools) => this.#routingOf(profile, script, calls, tools), rules);
     const params = new KnownParams(context, lane.tools, policy && ((tools) => policy.visibleNames(tools)));
-    const observer = this.#observeLane?.(name, kind === "modern");
+    const observer = this.#activity?.observeLane(name, kind === "modern");
     return new PooledServer(profile, name, lane, params, supervisor, observer && [observer]);
   }
 
-  #handshakeOf(profile: Profile): Handshake {
+  #scriptOf(profile: Profile): HandshakeScript {
     const clientInfo = this.#clientInfo;
     const { childEra } = this.#context.config;
+    const initialized = INITIALIZED;
     if (profile.kind === "private") {
       const { initialize, streams, terms } = profile;
-      const handshake = new Handshake(clientAttempt(initialize));
       // The client of a session that returns has sent its own at another replica.
-      handshake.initialized = terms !== undefined || streams.isTakenUp ? INITIALIZED : undefined;
-      return handshake;
+      const wasInitialized = terms !== undefined || streams.isTakenUp;
+      return { first: clientAttempt(initialize), initialized: wasInitialized ? initialized : undefined };
     }
-    if (profile.kind === "modern") return new Handshake(discoverAttempt(clientInfo));
-    if (profile.kind === "asking") return new Handshake(initializeAttempt(clientInfo, "", capabilitiesFor(profile.offered)));
-    if (childEra === "modern") return new Handshake(discoverAttempt(clientInfo, SESSIONS_HINT));
-    if (childEra === "legacy") return new Handshake(initializeAttempt(clientInfo, ERA_HINT));
-    return new Handshake(initializeAttempt(clientInfo), discoverAttempt(clientInfo));
+    if (profile.kind === "modern") return { first: discoverAttempt(clientInfo), initialized };
+    if (profile.kind === "asking") return { first: initializeAttempt(clientInfo, "", capabilitiesFor(profile.offered)), initialized };
+    if (childEra === "modern") return { first: discoverAttempt(clientInfo, SESSIONS_HINT), initialized };
+    if (childEra === "legacy") return { first: initializeAttempt(clientInfo, ERA_HINT), initialized };
+    return { first: initializeAttempt(clientInfo), second: discoverAttempt(clientInfo), initialized };
   }
 
-  /** @param handshake gets the `notifications/initialized` of the client, for later runs. */
-  #routingOf(profile: Profile, handshake: Handshake, calls: Calls, tools: ServerTools): Routing {
+  /** @param script gets the `notifications/initialized` of the client, for later runs. */
+  #routingOf(profile: Profile, script: HandshakeScript, calls: Calls, tools: ServerTools): Routing {
     if (profile.kind === "private") {
-      const onInitialized = (text: string): void => void (handshake.initialized = text);
+      const onInitialized = (text: string): void => void (script.initialized = text);
       const first = new PrivateSession(calls, tools, profile.streams, profile.terms === undefined ? onInitialized : undefined);
       return new Routing(calls, tools, "legacy", first);
     }
     const isModern = profile.kind === "modern" || this.#context.config.childEra === "modern";
-    const onFree = profile.kind === "asking" ? () => this.#pool.onChanged(profile.holder, profile.offered) : undefined;
+    const onFree = profile.kind === "asking" ? () => this.#pool.findAgain(profile.holder, profile.offered) : undefined;
     return new Routing(calls, tools, isModern ? "modern" : "legacy", undefined, onFree);
   }
 }

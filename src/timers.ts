@@ -56,7 +56,7 @@ export class Timer {
 let lastTurn: Promise<void> = Promise.resolve();
 
 function ownTurn(): Promise<void> {
-  return (lastTurn = lastTurn.then(() => nextTurn()));
+  return (lastTurn = lastTurn.then(nextTurn));
 }
 
 /** Each step of long work has a turn of the event loop of its own, and so has what follows the result. The works take turns. */

@@ -4,7 +4,7 @@ import { type Config, type Environment, serverEnvironment } from "../config/load
 import { OPTIONS } from "../config/options.ts";
 import { maskCommand } from "../config/secret-file.ts";
 import { createContext } from "../context.ts";
-import { findMembers, stringOf, textOf } from "../json/find.ts";
+import { findMembers, stringOf, textOf } from "../json/read.ts";
 import { shorten } from "../json/text.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode } from "../mcp/errors.ts";

@@ -35,7 +35,7 @@ export interface ServeOptions
   readonly stdout: Terminal & { readonly fd: number };
   /** As JSON, with secrets masked. */
   readonly onLogLine?: (line: string) => void;
-  /** Of a person who has started the program; undefined in a container, and without a terminal. */
+  /** The terminal of a person who has started the program; undefined in a container. */
   readonly personalStderr: { write(text: string): unknown } | undefined;
   /** Also of `uncaughtException`. */
   readonly signals: EventEmitter;

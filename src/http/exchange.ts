@@ -61,12 +61,11 @@ export class Exchange implements ReplyTarget {
   readonly sessionId: string | undefined;
   /** True also without an `Accept` header. */
   readonly acceptsJson: boolean;
-  /** For the response to a request. */
   acceptsStream: boolean;
   era: ServerEra = "legacy";
   /** Only `use` changes it. */
   session: Session | undefined;
-  /** For a response in JSON. */
+  /** Sent with a response in JSON. */
   headers: Readonly<Record<string, string>> | undefined;
   /** Called if the client disconnects while its request waits for a session. */
   onDisconnect: (() => void) | undefined;
@@ -81,7 +80,7 @@ export class Exchange implements ReplyTarget {
   #length = 0;
   #isForwarded = false;
   #reserved: Reservation | undefined;
-  /** Those that have not ended. */
+  /** The replies that have not ended. */
   readonly #replies = new Set<Reply>();
   /** The responses of a batch until the last one; undefined for one request. */
   #kept: string[] | undefined;
@@ -106,23 +105,25 @@ export class Exchange implements ReplyTarget {
 
   /** Keeps the session from eviction until the response is read, or its connection has closed. @param session undefined if it needs none. */
   use(session: Session | undefined): void {
+    const former = this.session;
     // The client of a long notification may have left. Nothing would end its use.
-    if (session === this.session || this.response.destroyed) return;
-    this.session?.endRequest(this.#context.nowMs());
+    if (session === former || (session !== undefined && this.response.destroyed)) return;
     this.session = session;
     if (session !== undefined) session.openRequests++;
+    if (former === undefined) return;
+    former.openRequests--;
+    former.touch(this.#context.nowMs());
   }
 
   /** The response is read, or its connection has closed. */
   readonly #onClose = (): void => {
-    const { defects, nowMs } = this.#context;
     try {
-      this.session?.endRequest(nowMs());
       this.onDisconnect?.();
       if (this.#replies.size > 0) this.#disconnect();
     } catch (error) {
-      defects.recover("client disconnect", error);
+      this.#context.defects.recover("client disconnect", error);
     }
+    this.use(undefined);
   };
 
   read(receiver: MessageReceiver, arriving: Set<Exchange>): void {

@@ -23,7 +23,7 @@ export function rejectUnauthorized(response: ServerResponse): void {
 }
 
 const LOCAL_ORIGIN = /^https?:\/\/(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/;
-/** Of a `Host` without a port. Only a proxy that terminates TLS knows it. */
+/** A `Host` without a port has one of these. Only a proxy that terminates TLS knows which. */
 const PORTS_OF_BROWSERS = [80, 443];
 
 /** The origin is not compared with the host: DNS rebinding makes them equal. @param allowed undefined for the origins of this machine. */
@@ -67,7 +67,7 @@ export function createHostCheck(
 /** A request target in the absolute form (RFC 9112 §3.2.2), with any scheme: its authority, and the rest. */
 const ABSOLUTE_FORM = /^[a-z][a-z\d+.-]*:\/\/([^/?]*)(.*)$/is;
 
-/** It replaces the `Host` header. */
+/** The authority replaces the `Host` header. */
 export function targetAuthority(target: string): string | undefined {
   return ABSOLUTE_FORM.exec(target)?.[1];
 }
@@ -86,7 +86,7 @@ function isRebindable(authority: string): boolean {
   return host.includes(".") && !IPV4_ADDRESS.test(host) && !host.startsWith("[") && !UNREGISTRABLE_NAME.test(host);
 }
 
-/** The longest that Chromium caches. */
+/** Chromium caches a preflight for no longer. */
 const PREFLIGHT_MAX_AGE_S = 7200;
 
 /** The prefix, and a token of RFC 9110 §5.6.2. */

@@ -91,7 +91,7 @@ export function createStatus(
   };
 }
 
-/** Those of all capabilities that ask count as one. */
+/** All lanes that may ask count as one. */
 export function laneLoads({ pid, lanes }: Status) {
   const { shared, private: ofClients, modern, asking } = lanes;
   const servers = Object.values(asking).reduce((sum, each) => sum + each.servers, 0);

@@ -22,7 +22,7 @@ import { errorBody, holderOf, type Route, sendAccepted, sendError, sendProblem }
 
 /** The connection on which a client reads all messages, and its session. Nothing is kept for replay: the session ends with the connection. */
 class LegacySsePair implements EventSink, ReplyTarget {
-  /** In the URL that the client posts to, with 122 random bits. The session id is never sent, so it cannot be used on the endpoint. */
+  /** Part of the URL that the client posts to, with 122 random bits. The session id is never sent, so it cannot be used on the endpoint. */
   readonly id = randomUUID();
   /** Only this principal may post to it. */
   readonly owner: Principal | undefined;
@@ -157,7 +157,7 @@ export class LegacySse implements MessageReceiver {
   }
 
   #open(response: ServerResponse, owner: Principal | undefined, memory: MemoryAccount): void {
-    const { config, defects, nowMs, timers } = this.#context;
+    const { config, nowMs, timers } = this.#context;
     // The session store limits the streams with a session.
     if (this.#pairs.size >= config.maxSessions) {
       const [...unused] = this.#pairs.values().filter(({ isInitialized }) => !isInitialized);
@@ -166,7 +166,8 @@ export class LegacySse implements MessageReceiver {
       if (oldest !== undefined) this.#end(oldest);
     }
     const [path = ""] = (response.req.url ?? "").split("?");
-    const pair = new LegacySsePair(this.#context, this.#endpoint.connections.open(response, memory), path, owner, memory);
+    const connection = this.#endpoint.connections.open(response, memory);
+    const pair = new LegacySsePair(this.#context, connection, path, owner, memory);
     this.#pairs.set(pair.id, pair);
     const unused = new Timer(timers, (atMs) => {
       if (!pair.isInitialized) this.#end(pair);
@@ -174,14 +175,12 @@ export class LegacySse implements MessageReceiver {
       else if (pair.session === undefined) unused.set(atMs + config.requestTimeoutMs);
     });
     unused.set(nowMs() + config.requestTimeoutMs);
-    response.once("close", () => {
+    connection.onClosed = () => {
       unused.clear();
-      defects.guard("client disconnect", () => {
-        this.#pairs.delete(pair.id);
-        pair.disconnect();
-        if (pair.session !== undefined) this.#sessions.end(pair.session);
-      });
-    });
+      this.#pairs.delete(pair.id);
+      pair.disconnect();
+      if (pair.session !== undefined) this.#sessions.end(pair.session);
+    };
   }
 
   #end(pair: LegacySsePair): void {

@@ -14,10 +14,10 @@ import { countCutOffs, takenBytes } from "./unread-output.ts";
 
 class Connection {
   readonly socket: Socket;
-  /** In the order of their requests, until their last byte is passed to the operating system. */
+  /** In the order of requests. Each leaves when its last byte is passed to the operating system. */
   readonly responses: ServerResponse[] = [];
   idleSinceMs: number;
-  /** Whose token has admitted it; undefined if none has. */
+  /** The one whose token has admitted the connection, if any. */
   principal: Principal | undefined;
   /** The number of requests in the last read, and the bytes read by then. */
   requestsOfRead = 0;
@@ -26,7 +26,7 @@ class Connection {
   isStopped = false;
   /** The last request that was answered before it had arrived completely. */
   answeredEarly: IncomingMessage | undefined;
-  /** Of the watch of stalled readers: the bytes that the client has read, and since when. */
+  /** For the watch of stalled readers: what the client has read, and since when. */
   readBytes = 0;
   readAtMs = 0;
 
@@ -35,7 +35,6 @@ class Connection {
   }
 }
 
-/** Looking at all costs little beside a new connection. */
 function longestIdle(connections: Iterable<Connection>): Connection | undefined {
   let found: Connection | undefined;
   for (const each of connections) if (each.responses.length === 0 && each.idleSinceMs < (found?.idleSinceMs ?? Infinity)) found = each;
@@ -53,13 +52,16 @@ const PROBE_PATHS: ReadonlySet<string> = new Set([ROUTES.live.path, ROUTES.ready
  */
 class Connections {
   readonly all = new Map<Socket, Connection>();
-  /** Those that are not admitted, the oldest first. */
+  /** The oldest first. */
   readonly #new = new Set<Connection>();
-  /** Those whose last byte has not been passed to the operating system. */
+  /** The sum of `responses`. */
   openResponses = 0;
   /** True if each further response is the last of its connection. */
   isDraining = false;
   onResponseClosed: (() => void) | undefined;
+  /** The requests that have arrived while the handler is loaded. */
+  readonly early: Parameters<RequestListener>[] = [];
+  app: RequestListener = (...request) => this.early.push(request);
   readonly #context: Context;
   readonly #tokens: AuthTokens | undefined;
   readonly #mayLog: () => boolean;
@@ -70,7 +72,7 @@ class Connections {
     this.#mayLog = logLimiter(context.nowMs, 1);
   }
 
-  /** At the limit, the new one that has been idle for longest is closed, else the oldest. */
+  /** At the limit, the new connection that has been idle for longest is closed, else the oldest. */
   add(socket: Socket): void {
     const { maxConnections, maxConnectionsWithoutToken } = this.#context.config;
     // If no token is configured, each client is new until its first request arrives, so new connections may use all places that are left.
@@ -92,34 +94,39 @@ class Connections {
     });
   }
 
-  /** The request above a limit is rejected, and those behind it are dropped. */
-  admits(request: IncomingMessage, response: ServerResponse): boolean {
-    const { socket } = request;
-    const connection = this.all.get(socket);
-    if (connection === undefined || connection.isStopped) return false;
-    connection.responses.push(response);
-    this.openResponses++;
-    response.on("close", () => this.#onClosed(response, connection));
-    // After a response with `Connection: close`, Node drops all later requests.
-    if (this.isDraining) for (const each of connection.responses) each.shouldKeepAlive = each !== response;
-    let refusal: SidecarError;
-    if (this.#new.has(connection) && !this.#admitsClient(request, connection)) {
-      const message = "All connections that CLAW_MCP_STDIO_MAX_CONNECTIONS permits are in use. The request was not sent to the MCP server.";
-      refusal = new SidecarError("OVERLOADED", message, { retryAfterSeconds: 1 });
-    } else {
-      // Requests with a body may be answered one by one, though they were read at once.
-      const { bytesRead } = socket;
-      connection.requestsOfRead = bytesRead === connection.bytesRead ? connection.requestsOfRead + 1 : 1;
-      connection.bytesRead = bytesRead;
-      if (connection.responses.length <= MAX_REQUESTS_AHEAD && connection.requestsOfRead <= MAX_REQUESTS_AHEAD) return true;
-      const message = `More than ${MAX_REQUESTS_AHEAD} requests were sent ahead on this connection.`;
-      refusal = new SidecarError("SESSION_OVERLOADED", message, { retryAfterSeconds: 1 });
+  /** Passes the request on. Above a limit it is rejected, and those behind it are dropped. */
+  readonly onRequest: RequestListener = (request, response) => {
+    try {
+      const { socket } = request;
+      const connection = this.all.get(socket);
+      if (connection === undefined || connection.isStopped) return;
+      connection.responses.push(response);
+      this.openResponses++;
+      response.on("close", () => this.#onClosed(response, connection));
+      // After a response with `Connection: close`, Node drops all later requests.
+      if (this.isDraining) for (const each of connection.responses) each.shouldKeepAlive = each !== response;
+      let refusal: SidecarError;
+      if (this.#new.has(connection) && !this.#admitsClient(request, connection)) {
+        const message =
+          "All connections that CLAW_MCP_STDIO_MAX_CONNECTIONS permits are in use. The request was not sent to the MCP server.";
+        refusal = new SidecarError("OVERLOADED", message, { retryAfterSeconds: 1 });
+      } else {
+        // Requests with a body may be answered one by one, though they were read at once.
+        const { bytesRead } = socket;
+        connection.requestsOfRead = bytesRead === connection.bytesRead ? connection.requestsOfRead + 1 : 1;
+        connection.bytesRead = bytesRead;
+        if (connection.responses.length <= MAX_REQUESTS_AHEAD && connection.requestsOfRead <= MAX_REQUESTS_AHEAD)
+          return this.app(request, response);
+        const message = `More than ${MAX_REQUESTS_AHEAD} requests were sent ahead on this connection.`;
+        refusal = new SidecarError("SESSION_OVERLOADED", message, { retryAfterSeconds: 1 });
+      }
+      connection.isStopped = true;
+      stopParser(socket);
+      reject(response, refusal, { Connection: "close" });
+    } catch (error) {
+      this.#context.defects.recover("http request", error, () => sendDefect(response, false));
     }
-    connection.isStopped = true;
-    stopParser(socket);
-    reject(response, refusal, { Connection: "close" });
-    return false;
-  }
+  };
 
   /** Must be called when its token was removed. */
   onRevoked(principal: Principal): void {
@@ -191,7 +198,7 @@ type ClientError = readonly [status: number, code: SidecarErrorCode, reason: str
 const NOT_HTTP: ClientError = [400, "INVALID_REQUEST", "The request is not valid HTTP."];
 const TIMED_OUT = "ERR_HTTP_REQUEST_TIMEOUT";
 
-/** By the error code of Node's parser. */
+/** The keys are error codes of Node's parser. */
 const CLIENT_ERRORS: Readonly<Record<string, ClientError>> = {
   HPE_HEADER_OVERFLOW: [431, "INVALID_REQUEST", "The request headers are too large."],
   HPE_INVALID_EOF_STATE: [400, "BODY_INCOMPLETE", "The connection closed before the whole request arrived."],
@@ -235,9 +242,6 @@ export class HttpListener {
   readonly #server: Server;
   readonly #context: Context;
   readonly #stalledReaders: NodeJS.Timeout;
-  /** The requests that have arrived while the handler is loaded. */
-  readonly #early: (readonly [IncomingMessage, ServerResponse])[] = [];
-  #app: RequestListener = (...request) => this.#early.push(request);
   #isClosingIdle = false;
 
   constructor(context: Context, tokens: AuthTokens | undefined) {
@@ -254,13 +258,7 @@ export class HttpListener {
       connectionsCheckingInterval: ARRIVAL_CHECK_MS,
       requireHostHeader: false,
     });
-    const onRequest: RequestListener = (request, response) => {
-      try {
-        if (this.connections.admits(request, response)) this.#app(request, response);
-      } catch (error) {
-        defects.recover("http request", error, () => sendDefect(response, false));
-      }
-    };
+    const { onRequest } = this.connections;
     this.#server.on("request", onRequest);
     // An unknown expectation is ignored (RFC 9110 §10.1.1). Node itself handles `100-continue`, the only defined one.
     this.#server.on("checkExpectation", onRequest);
@@ -271,10 +269,10 @@ export class HttpListener {
     );
   }
 
-  /** Also handles the requests that have arrived. */
+  /** Begins with the requests that have arrived. */
   serve(app: RequestListener): void {
-    this.#app = app;
-    for (const [request, response] of this.#early.splice(0))
+    this.connections.app = app;
+    for (const [request, response] of this.connections.early.splice(0))
       this.#context.defects.guard(
         "http request",
         () => app(request, response),
@@ -372,7 +370,7 @@ export class HttpListener {
     records.rejected({ code, httpStatus, reason, principal, sessionId: undefined, requestBytes: undefined });
   }
 
-  /** Once for all responses that close in one turn, because it checks every connection. */
+  /** All responses that close in one turn cause one look, because it checks every connection. */
   #closeIdleConnections(): void {
     if (this.#isClosingIdle) return;
     this.#isClosingIdle = true;

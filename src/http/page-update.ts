@@ -1,4 +1,4 @@
-import type { newSecond, RequestEnding } from "../observe/record.ts";
+import type { RequestEnding, RequestHistory } from "../observe/record.ts";
 import type { describeExit, laneLoads, Status } from "./health.ts";
 
 /** In the sidecar and in the page. */
@@ -8,7 +8,7 @@ export const HISTORY_LIMITS = { seconds: 120, requests: 200, logLines: 200, gene
 export interface PageUpdate {
   readonly state: PageState;
   /** Oldest first, as all lists here. */
-  readonly seconds: readonly PageSecond[];
+  readonly seconds: readonly Readonly<RequestHistory["seconds"][number]>[];
   readonly requests: readonly PageRequest[];
   /** As JSON with secrets masked. A longer one is shortened, so it is not JSON. */
   readonly logLines: readonly string[];
@@ -28,8 +28,6 @@ export interface PageState extends Omit<Status, "lanes" | "counters" | "policy">
   readonly hasOwnServerForQuestions: boolean;
   readonly lanes: ReturnType<typeof laneLoads>;
 }
-
-export type PageSecond = Readonly<ReturnType<typeof newSecond>>;
 
 export interface PageRequest {
   /** In milliseconds since the epoch. */

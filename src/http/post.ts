@@ -54,7 +54,7 @@ function noStream({ headers }: IncomingMessage): SidecarError {
  */
 export class McpEndpoint implements MessageReceiver {
   readonly connections: SseConnections;
-  /** Those that hold memory for a body that arrives, the oldest first. They make room if memory is short. */
+  /** Requests that hold memory for a body, the oldest first. They make room if memory is short. */
   readonly arriving = new Set<Exchange>();
   readonly #context: Context;
   readonly #opener: SessionOpener;
@@ -78,7 +78,7 @@ export class McpEndpoint implements MessageReceiver {
     const { method } = request;
     const exchange = new Exchange(this.connections, request, response, principal);
     const session = method === "DELETE" ? undefined : this.#sessions.get(exchange.sessionId, principal);
-    // It is kept from eviction: while the request arrives, and until its response is read.
+    // The session is kept from eviction while the request arrives.
     if (session !== undefined) exchange.use(session);
     if (method === "POST" && exchange.acceptsJson) return exchange.read(this, this.arriving);
     if (method === "POST") return reject(response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow application/json."));
@@ -140,7 +140,7 @@ export class McpEndpoint implements MessageReceiver {
     exchange.response.writeHead(204).end();
   }
 
-  /** Also begins the use of the session. It may be one of another replica. */
+  /** Finds the session, which may be one of another replica, and begins its use. */
   #look(exchange: Exchange): Session | KnownSession | SidecarError {
     const { version, principal, sessionId: id, session: atArrival } = exchange;
     if (id === undefined) return new SidecarError("SESSION_REQUIRED", "The Mcp-Session-Id header is missing; call initialize first.");
@@ -155,7 +155,7 @@ export class McpEndpoint implements MessageReceiver {
     });
   }
 
-  /** Unless the client disconnects before. */
+  /** Calls `onTaken` unless the client disconnects before. */
   #takeUp(
     exchange: Exchange,
     messages: Message[],
@@ -202,7 +202,7 @@ export class McpEndpoint implements MessageReceiver {
       const error = new SidecarError("INVALID_REQUEST", "This session is already initialized; call initialize without Mcp-Session-Id.");
       return sendError(response, error, idText);
     }
-    // That of its id has ended while the body arrived.
+    // The session that its id named may have ended while the body arrived.
     exchange.use(undefined);
     exchange.acceptsStream = false;
     const reply = exchange.openReply(message);
@@ -250,7 +250,8 @@ export class McpEndpoint implements MessageReceiver {
     if (messages.method === "subscriptions/listen") exchange.acceptsStream = permitsEventStream(request);
     const reply = exchange.openReply(messages);
     if (reply.record !== undefined) reply.record.revision = exchange.version;
-    stateless.handle({ request: messages, envelope, headers: request.headers, reply, memory: exchange.memory, owner: principal });
+    const client = stateless.clientOf(exchange.memory);
+    stateless.handle({ request: messages, envelope, headers: request.headers, reply, client, owner: principal });
   }
 }
 

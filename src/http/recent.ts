@@ -1,8 +1,8 @@
 import { copied, shorten } from "../json/text.ts";
-import { type EndedRequest, newSecond, RequestHistory } from "../observe/record.ts";
+import { type EndedRequest, RequestHistory } from "../observe/record.ts";
 import type { UpstreamExit, UpstreamObserver } from "../process/port.ts";
 import type { Context } from "../context.ts";
-import { HISTORY_LIMITS, type PageGeneration, type PageRequest, type PageSecond } from "./page-update.ts";
+import { HISTORY_LIMITS, type PageGeneration, type PageRequest, type PageUpdate } from "./page-update.ts";
 
 /** The limits of a line, and of all lines. In UTF-16 units. */
 const MAX_LINE_LENGTH = 16 * 1024;
@@ -27,7 +27,7 @@ export class RecentLog {
 /** At most 1.5 MB. Recording begins at the start, because people open the page after a failure. */
 export class RecentActivity {
   readonly requests = new RequestHistory(HISTORY_LIMITS.requests, HISTORY_LIMITS.seconds);
-  /** Of all lanes, oldest first. Another array after each change. */
+  /** The runs of all lanes, oldest first. Another array after each change. */
   generations: readonly (Omit<PageGeneration, "exit"> & { readonly exit: UpstreamExit | undefined })[] = [];
   readonly log: RecentLog;
   readonly #nowMs: () => number;
@@ -45,10 +45,12 @@ export class RecentActivity {
   }
 
   /** Those from `first` to right before `end`, as far as they are kept, oldest first. */
-  secondsBetween(first: number, end: number): PageSecond[] {
+  secondsBetween(first: number, end: number): PageUpdate["seconds"] {
     const start = Math.max(first, this.#firstSecond, end - HISTORY_LIMITS.seconds);
     const passed = Array.from({ length: Math.max(0, end - start) }, (_, index) => start + index);
-    return passed.map((number) => this.requests.seconds.find((each) => each.number === number) ?? newSecond(number));
+    return passed.map(
+      (number) => this.requests.seconds.find((each) => each.number === number) ?? { number, requests: 0, errors: 0, longestMs: 0 },
+    );
   }
 
   /** @param isProbe true for a process that shows if the server supports its handshake. An exit before that is no failure, and is not kept. */

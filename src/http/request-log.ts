@@ -20,7 +20,7 @@ const LINES_PER_MINUTE = {
 /** From the first suppressed line. */
 const REPORT_AFTER_MS = 10_000;
 const MAX_REASON_LENGTH = 200;
-/** Of a SHA-256 in hexadecimal. */
+/** A part of a SHA-256 in hexadecimal. */
 const SESSION_HASH_LENGTH = 12;
 
 export class RequestLog {

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import accepts from "accepts";
 import { parse } from "content-type";
-import { findPath } from "../json/find.ts";
+import { findPath } from "../json/read.ts";
 import { readValue } from "../json/value.ts";
 import type { ClientMessageProblem } from "../mcp/client-message.ts";
 import { ERROR_CATALOG, type ErrorEntry, JsonRpcErrorCode, SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
@@ -67,7 +67,7 @@ export function acceptsGzip(request: IncomingMessage): boolean {
   return accepts(request).encodings(["gzip", "identity"]) === "gzip";
 }
 
-/** Also by a wildcard: the response can only be a stream. */
+/** A wildcard is enough, because the response can only be a stream. */
 export function permitsEventStream(request: IncomingMessage): boolean {
   return request.headers.accept === USUAL_ACCEPT || accepts(request).type(EVENT_STREAM_TYPE) !== false;
 }
@@ -189,7 +189,7 @@ export function sendProblem(response: ServerResponse, { code, reason, idText }: 
   sendError(response, new SidecarError(code, `${reason.charAt(0).toUpperCase()}${reason.slice(1)}.`), idText);
 }
 
-/** Of the parser's callbacks for each chunk of a body, and for the end of a message. */
+/** The parser's callbacks: for each chunk of a body, and for the end of a message. */
 const ON_BODY = 3;
 const ON_MESSAGE_COMPLETE = 4;
 
@@ -229,7 +229,7 @@ function parserOf(socket: Socket): NodeParser | undefined {
   return (socket as { readonly parser?: NodeParser | null }).parser ?? undefined;
 }
 
-/** For the client to finish its request and to read the response, before the connection is closed. */
+/** The time for a client to finish its request and to read the response, before the connection is closed. */
 export const LINGER_MS = 2000;
 
 /** The body may not have arrived completely. The error is logged, so it must not quote the body. Only the header shows the revision. */

@@ -1,4 +1,4 @@
-import { findMembers } from "./find.ts";
+import { findMembers } from "./read.ts";
 import { Code, decodeString, skipString, skipWhitespace, type Span, walk } from "./text.ts";
 
 export interface Edit extends Span {

@@ -88,29 +88,11 @@ export const Code = {
 
 export function skipWhitespace(text: string, start: number, stop = text.length): number {
   let index = start;
-  while (index < stop && isWhitespace(text.charCodeAt(index))) index++;
+  for (; index < stop; index++) {
+    const code = text.charCodeAt(index);
+    if (code !== Code.space && code !== Code.lineFeed && code !== Code.carriageReturn && code !== Code.tab) break;
+  }
   return index;
-}
-
-function isWhitespace(code: number): boolean {
-  return code === Code.space || code === Code.lineFeed || code === Code.carriageReturn || code === Code.tab;
-}
-
-/** A value that is neither a string nor a container (RFC 8259 §3, §6). */
-const SCALAR = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[Ee][+-]?\d+)?/y;
-/** The rest of an escape, after its backslash (RFC 8259 §7). */
-const ESCAPE = /["\\/bfnrt]|u[\dA-Fa-f]{4}/y;
-
-/** -1 for none. */
-export function scalarEnd(text: string, start: number): number {
-  SCALAR.lastIndex = start;
-  return SCALAR.test(text) ? SCALAR.lastIndex : -1;
-}
-
-/** @param start after the backslash. @returns -1 for none. */
-export function escapeEnd(text: string, start: number): number {
-  ESCAPE.lastIndex = start;
-  return ESCAPE.test(text) ? ESCAPE.lastIndex : -1;
 }
 
 /** In UTF-16 units. A shorter text may stay in memory. */
@@ -211,7 +193,7 @@ export function skipValue(text: string, start: number): number {
       if (depth === 0) return index;
       depth--;
       if (depth === 0) return index + 1;
-    } else if (depth === 0 && (code === Code.comma || isWhitespace(code))) return index;
+    } else if (depth === 0 && (code === Code.comma || code <= Code.space)) return index;
     index++;
   }
   return index;
@@ -234,11 +216,6 @@ export function foldCase(name: string): string {
   return name.replaceAll(/[A-Z\u017f\u212a\u0130\u0131]/g, (letter) => String.fromCharCode(FOLDED.get(letter.charCodeAt(0)) ?? 0));
 }
 
-/** True if the two differ only in case. @param name is ASCII. */
-export function isOtherCase(key: string, name: string): boolean {
-  return key.length === name.length && isSpelledOtherwise(key, 0, name);
-}
-
 export function isSpelledOtherwise(text: string, start: number, name: string): boolean {
   let isSame = true;
   for (let index = 0; index < name.length; index++) {
@@ -251,9 +228,9 @@ export function isSpelledOtherwise(text: string, start: number, name: string): b
   return !isSame;
 }
 
-/** Some parsers ignore case, or end strings at NUL. */
+/** Some parsers ignore case, or end strings at NUL. @param name is ASCII. */
 export function isMistakenFor(key: string, name: string): boolean {
-  return isOtherCase(key, name) || (key.length > name.length && key.startsWith(name) && key.charCodeAt(name.length) === 0);
+  return key.length === name.length ? isSpelledOtherwise(key, 0, name) : key.startsWith(`${name}\0`);
 }
 
 /**

@@ -1,5 +1,5 @@
 import { objectText } from "../json/edit.ts";
-import { findMembers, findPath, stringOf } from "../json/find.ts";
+import { findMembers, findPath, stringOf } from "../json/read.ts";
 import type { Span } from "../json/text.ts";
 import { readValue } from "../json/value.ts";
 import { isJsonObject, type JsonObject, type RequestMessage, Slot } from "./message.ts";

@@ -1,4 +1,4 @@
-import { findMembers, findPath, textOf } from "../json/find.ts";
+import { findMembers, findPath, textOf } from "../json/read.ts";
 import type { Outline } from "../json/read.ts";
 import { shorten, utf8Length } from "../json/text.ts";
 import {

@@ -1,5 +1,5 @@
 import type { Edit } from "../json/edit.ts";
-import { findElements, findPath, textOf } from "../json/find.ts";
+import { findElements, findPath, textOf } from "../json/read.ts";
 import { JsonScanner, type Outline, Shape } from "../json/read.ts";
 import { detached, shorten } from "../json/text.ts";
 import { JsonRpcErrorCode } from "./errors.ts";
@@ -240,7 +240,7 @@ export function invalid(outline: Outline, reason: string): InvalidMessage {
 /** Undefined if another parser would read another one. */
 export function unambiguousId(outline: Outline): string | undefined {
   const isId = outline.numberAt(Slot.id) !== undefined || outline.firstAt(Slot.id) === '"';
-  return isId && outline.doubleAt(Slot.id) === undefined ? outline.textAt(Slot.id) : undefined;
+  return isId && outline.doubles?.get(Slot.id) === undefined ? outline.textAt(Slot.id) : undefined;
 }
 
 /** True for a server's message that needs no `settle`, as almost all. */
@@ -249,14 +249,14 @@ export function isPlain(reading: Reading): boolean {
   if (reading.kind !== "response" || typeof reading.id !== "number") return false;
   const { outline } = reading;
   if (outline.has(Slot.error) || outline.has(Slot.method) || outline.has(Slot.params)) return false;
-  return outline.firstAt(Slot.result) === "{" && outline.unknownName === undefined && outline.isUnambiguous;
+  return outline.firstAt(Slot.result) === "{" && outline.unknownName === undefined && outline.doubles === undefined;
 }
 
 /** Returns the reason why another parser may find another value for one of the members. */
 export function findAmbiguity(outline: Outline, slots: Readonly<Record<string, number>>): string | undefined {
-  if (outline.isUnambiguous) return undefined;
+  if (outline.doubles === undefined) return undefined;
   for (const name in slots) {
-    const double = outline.doubleAt(slots[name] ?? -1);
+    const double = outline.doubles.get(slots[name] ?? -1);
     if (double === name) return `"${name}" occurs twice`;
     if (double !== undefined) return `${JSON.stringify(shorten(double))} differs only in case from "${name}"`;
   }

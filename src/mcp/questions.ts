@@ -1,5 +1,5 @@
 import { applyEdits, removeMembers, setMembers } from "../json/edit.ts";
-import { findElements, findMembers, findPath, stringOf, textOf } from "../json/find.ts";
+import { findElements, findMembers, findPath, stringOf, textOf } from "../json/read.ts";
 import { decodeString, detached, shorten, walk } from "../json/text.ts";
 import { AskKind, type AskKinds, AskMethod, capabilitiesFor, isSubset, kindsOf } from "./capabilities.ts";
 import { SidecarError } from "./errors.ts";

@@ -1,5 +1,5 @@
 import { applyEdits, type Edit, firstMembers, withPlainNames } from "../json/edit.ts";
-import { findMembers } from "../json/find.ts";
+import { findMembers } from "../json/read.ts";
 import {
   type InvalidMessage,
   type Message,

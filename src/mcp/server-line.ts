@@ -1,5 +1,5 @@
 import { applyEdits, setMembers } from "../json/edit.ts";
-import { findMembers, textOf } from "../json/find.ts";
+import { findMembers, textOf } from "../json/read.ts";
 import { JsonScanner, type Outline } from "../json/read.ts";
 import { shorten, skipInvisible } from "../json/text.ts";
 import { readValue } from "../json/value.ts";
@@ -97,14 +97,14 @@ function* settleOne(message: Message | InvalidMessage): Generator<undefined, Mes
   if (message.kind !== "response") return message;
   const { text, outline } = message;
   // The ids may be those of two requests.
-  if (outline.doubleAt(Slot.id) === "id") return invalid(outline, '"id" occurs twice');
+  if (outline.doubles?.get(Slot.id) === "id") return invalid(outline, '"id" occurs twice');
   const idText = outline.textAt(Slot.id);
   const content = contentOf(outline);
   if (typeof content === "string") return withAnsweredId(invalid(outline, content), idText);
   const newIdText = idText === undefined ? "null" : String(requestIdOf(idText) ?? idText);
   const value = content === Slot.error ? errorText(outline) : outline.firstAt(content) === "{" ? outline.textAt(content) : "{}";
   const isForeign = [Slot.method, Slot.params, content === Slot.error ? Slot.result : Slot.error].some((slot) => outline.has(slot));
-  const hasOnlyOwn = !isForeign && outline.unknownName === undefined && outline.isUnambiguous;
+  const hasOnlyOwn = !isForeign && outline.unknownName === undefined && outline.doubles === undefined;
   if (hasOnlyOwn && newIdText === idText && value === outline.textAt(content)) return message;
   const settled = `{"jsonrpc":"2.0","id":${newIdText},"${content === Slot.error ? "error" : "result"}":${value}}`;
   if (settled === text) return message;

@@ -1,4 +1,4 @@
-import { findMembers } from "../json/find.ts";
+import { findMembers } from "../json/read.ts";
 import { readValue } from "../json/value.ts";
 import { changingLists, declares, LISTS } from "./capabilities.ts";
 import { invalidParams, type SidecarError } from "./errors.ts";

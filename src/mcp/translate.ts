@@ -1,5 +1,5 @@
 import { applyEdits, type Edit, firstMembers, objectText, removeItems, removeMember, removeMembers, setMembers } from "../json/edit.ts";
-import { findElements, findMembers, findPath, stringOf, textOf } from "../json/find.ts";
+import { findElements, findMembers, findPath, stringOf, textOf } from "../json/read.ts";
 import { copied, detached, shorten, skipValue, type Span, walk } from "../json/text.ts";
 import { AskKind, type AskKinds, capabilitiesFor, capabilitiesOf, declaredKinds, isSubset } from "./capabilities.ts";
 import { checkClientMessage } from "./client-message.ts";

@@ -1,8 +1,8 @@
 import { fstatSync } from "node:fs";
 import { pino, stdTimeFunctions } from "pino";
-import { escapeInvisible, plainText } from "../json/text.ts";
+import { escapeInvisible } from "../json/text.ts";
 import type { Log, LogLevel } from "./log.ts";
-import type { Redact } from "./redact.ts";
+import { maskedPlainLines, maskedPlainText, type Redact } from "./redact.ts";
 
 /** Further lines are dropped and counted: nothing may wait for a log driver. */
 const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
@@ -60,7 +60,7 @@ export async function createLogger(
         // Escapes the characters that could control the terminal of a person who reads the log, or hide a part of it.
         const masked = `${escapeInvisible(redactLine(line, redact).trimEnd())}\n`;
         for (const onLine of listeners) onLine(masked);
-        return prettify === undefined ? masked : prettify(plainLine(line, redact));
+        return prettify === undefined ? masked : prettify(plainFields(masked, redact));
       },
     },
   };
@@ -88,7 +88,7 @@ export async function createLogger(
   };
 }
 
-async function createPrettifier(level: LogLevel): Promise<(line: string) => string> {
+async function createPrettifier(level: LogLevel): Promise<(fields: object) => string> {
   // The default export, because the bundle has no other.
   const { prettyFactory } = (await import("pino-pretty")).default;
   const isStderrShown = level === "info" || level === "debug";
@@ -141,11 +141,10 @@ function redactLine(line: string, redact: Redact): string {
   }
 }
 
-/** For a terminal, which would execute a server's escape sequences. Masked before and after, as in `maskedPlainText`. */
-function plainLine(line: string, redact: Redact): string {
-  const fields = JSON.parse(redactLine(line, redact), (key, value: unknown) => {
+/** For a terminal, which would execute a server's escape sequences. */
+function plainFields(line: string, redact: Redact): object {
+  return JSON.parse(line, (key, value: unknown) => {
     if (typeof value !== "string") return value;
-    return key === "stack" ? value.split("\n").map(plainText).join("\n") : plainText(value);
+    return key === "stack" ? maskedPlainLines(value, redact) : maskedPlainText(value, redact);
   }) as object;
-  return redactLine(`${JSON.stringify(fields)}\n`, redact);
 }

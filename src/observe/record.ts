@@ -1,4 +1,4 @@
-import { findPath, stringOf, textOf } from "../json/find.ts";
+import { findPath, stringOf, textOf } from "../json/read.ts";
 import { copied, detached, walk } from "../json/text.ts";
 import { JsonRpcErrorCode, type SidecarErrorCode } from "../mcp/errors.ts";
 import { type RequestMessage, Slot } from "../mcp/message.ts";
@@ -47,7 +47,7 @@ export class Counters {
   };
   readonly answers = {
     results: 0,
-    /** Of the server, or of the sidecar for reasons other than a failure. */
+    /** Errors of the server, or of the sidecar for reasons other than a failure. */
     errors: 0,
     dismissed: 0,
     unread: 0,
@@ -72,9 +72,11 @@ export class Counters {
     readersCutOff: 0,
     connectionsDropped: 0,
   };
+  /** Questions of servers that could not be assigned to a call. */
+  unattributed = 0;
   defects = 0;
   readonly byKey = {
-    /** Of accepted requests. */
+    /** Accepted requests that failed. */
     failures: new Tally<SidecarErrorCode>(),
     refusals: new Tally<SidecarErrorCode>(),
     exits: new Tally<ExitKind>(),
@@ -177,18 +179,13 @@ export function itemsAfter<Item>(items: readonly Item[], count: number, seenCoun
   return items.slice(Math.max(0, items.length - (count - seenCount)));
 }
 
-/** @param number since the epoch. */
-export function newSecond(number: number) {
-  return { number, requests: 0, errors: 0, longestMs: 0 };
-}
-
 /** For the page. It begins at the start, because people open the page after a failure. */
 export class RequestHistory {
   /** Oldest first. */
   readonly requests: EndedRequest[] = [];
   count = 0;
-  /** Those with requests, oldest first. */
-  readonly seconds: ReturnType<typeof newSecond>[] = [];
+  /** Those with requests, oldest first. Their numbers are since the epoch. */
+  readonly seconds: { readonly number: number; requests: number; errors: number; longestMs: number }[] = [];
   readonly #maxRequests: number;
   readonly #maxSeconds: number;
 
@@ -201,7 +198,7 @@ export class RequestHistory {
     const number = Math.floor((performance.timeOrigin + endedAtMs) / 1000);
     let second = this.seconds.at(-1);
     if (second?.number !== number) {
-      this.seconds.push((second = newSecond(number)));
+      this.seconds.push((second = { number, requests: 0, errors: 0, longestMs: 0 }));
       while ((this.seconds[0]?.number ?? number) < number - this.#maxSeconds) this.seconds.shift();
     }
     second.requests++;
@@ -316,7 +313,7 @@ interface RequestKind {
   success: Histogram | undefined;
 }
 
-/** Records the end of each client's request once, for the metrics, the page and the log. */
+/** Records the end of each request once, for the counters, and if it is a client's, for the metrics, the page and the log. */
 export class RequestRecords {
   /** Undefined without a page. */
   history: RequestHistory | undefined;
@@ -329,6 +326,7 @@ export class RequestRecords {
   readonly queue = new Histograms();
   readonly server = new Histograms();
   readonly rejections = new Tally<SidecarErrorCode>();
+  readonly #counters: Counters;
   readonly #nowMs: () => number;
   readonly #defects: Defects;
   readonly #redact: Redact;
@@ -340,12 +338,18 @@ export class RequestRecords {
   /** The kind of the last request: most are like it. */
   #lastKind: RequestKind | undefined;
 
-  constructor(nowMs: () => number, defects: Defects, redact: Redact, hasMetrics: boolean) {
-    [this.#nowMs, this.#defects, this.#redact, this.#hasMetrics] = [nowMs, defects, redact, hasMetrics];
+  constructor(counters: Counters, nowMs: () => number, defects: Defects, redact: Redact, hasMetrics: boolean) {
+    [this.#counters, this.#nowMs, this.#defects, this.#redact, this.#hasMetrics] = [counters, nowMs, defects, redact, hasMetrics];
   }
 
-  /** Must be called once for each request. A defect here must not fail it. */
-  ended(request: RequestRecord, ending: RequestEnding, body: string | undefined): void {
+  /** A defect here must not fail the request. @param request undefined for one of the sidecar itself. */
+  ended(request: RequestRecord | undefined, isAccepted: boolean, ending: RequestEnding, body?: string): void {
+    const { answers, byKey } = this.#counters;
+    if (isAccepted) {
+      if (ending === "results" || ending === "errors" || ending === "dismissed" || ending === "unread") answers[ending]++;
+      else byKey.failures.count(ending);
+    }
+    if (request === undefined) return;
     try {
       let kind = this.#lastKind;
       if (kind?.method !== request.method || kind.tool !== request.tool || kind.revision !== request.revision) {

@@ -2,7 +2,7 @@ import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 import type { PageRequest, PageState } from "../http/page-update.ts";
 import type { Numbered } from "./connection.ts";
-import { parsedObject } from "./fields.ts";
+import { asText, parsedObject } from "./fields.ts";
 import { endingText } from "./figures.ts";
 import { bytesText, durationText, timeText } from "./format.ts";
 import { Fact, Section, Table, Text } from "./text.tsx";
@@ -61,10 +61,6 @@ function LogRow({ text }: { readonly text: string }): JSX.Element {
       </td>
     </tr>
   );
-}
-
-function asText(value: unknown): string {
-  return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
 }
 
 /** With the servers of all lanes together. */

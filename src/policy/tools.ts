@@ -1,6 +1,6 @@
 import type { Config } from "../config/load.ts";
 import { applyEdits, removeItems, removeMember } from "../json/edit.ts";
-import { findElements, findMembers, findPath, textOf } from "../json/find.ts";
+import { findElements, findMembers, findPath, textOf } from "../json/read.ts";
 import { findRepeatedName, type Span } from "../json/text.ts";
 import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
 import { isJsonObject, type JsonObject } from "../mcp/message.ts";

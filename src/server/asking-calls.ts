@@ -14,7 +14,7 @@ import { Timer } from "../timers.ts";
 import type { Call, ClientCall } from "./call.ts";
 import { internalError } from "./failures.ts";
 import type { Calls } from "./calls.ts";
-import type { Question, Questions } from "./questions.ts";
+import { type Question, Questions } from "./questions.ts";
 import type { StatelessRequest } from "./request-check.ts";
 
 /** Further questions join the first one: a server that asks several at once sends them together. */
@@ -35,7 +35,7 @@ export class AskingCall implements Askable, ReplyTarget {
   readonly memory: MemoryAccount;
   declared: AskKinds;
   missing: AskKinds = 0;
-  /** The `requestState` that the client's next request must repeat, while the call is parked. Only `ParkedCalls` changes it. */
+  /** Set while the call is parked: the client's next request repeats it. Only `ParkedCalls` changes it. */
   state: string | undefined;
   /** When the client is asked; while the call is parked, the next sign to the server, or the end. */
   readonly timer: Timer;
@@ -51,8 +51,8 @@ export class AskingCall implements Askable, ReplyTarget {
   #outcome: { readonly response: string | SidecarError; readonly memory: Reservation } | undefined;
 
   /** The first request is not kept, because its text may be long. */
-  constructor(questions: Questions, parked: ParkedCalls, { request, envelope, memory }: StatelessRequest) {
-    [this.#questions, this.#parked, this.memory] = [questions, parked, memory];
+  constructor(questions: Questions, parked: ParkedCalls, { request, envelope, client }: StatelessRequest) {
+    [this.#questions, this.#parked, this.memory] = [questions, parked, client.memory];
     this.declared = envelope.declared;
     this.#early = new Map(earlyAnswersOf(request));
     this.#binding = bindingOf(request);
@@ -176,7 +176,7 @@ export class AskingCall implements Askable, ReplyTarget {
   }
 }
 
-/** The same only for requests with the same method, name and arguments. */
+/** Differs between requests with another method, name or arguments. */
 function bindingOf({ method, text, outline }: RequestMessage): string {
   const spans = [Slot.toolName, Slot.uri, Slot.arguments].map((slot) => outline.span(slot));
   const parts = spans.map((span) => span && text.slice(span.start, span.end));
@@ -187,7 +187,7 @@ function bindingOf({ method, text, outline }: RequestMessage): string {
 
 const STATE_BYTES = 24;
 
-/** The calls whose clients were asked. A client finds its call by the state of its last result, which is valid once. */
+/** The calls whose clients were asked. The next request of a client finds its call by the `requestState` of its last result, once. */
 export class ParkedCalls {
   readonly #context: Context;
   readonly #replica: string;
@@ -273,11 +273,12 @@ export class ParkedCalls {
   }
 }
 
-/** Of questions whose call is not known, in UTF-16 units. They count for no client yet. */
+const MAX_QUESTIONS = 64;
+/** The length of all questions whose call is not known, in UTF-16 units. They count for no client yet. */
 const MAX_WAITING_LENGTH = 1024 * 1024;
-/** In this time all calls but one must end, so that a question can be assigned. */
+/** All calls but one must end in this time, so that a question can be assigned. */
 const MAX_WAIT_MS = 5000;
-/** In this time a call must end after its question was refused, before the next one is. */
+/** Between refusals: the call whose question was refused may end. */
 const NEXT_REFUSAL_MS = 1000;
 
 const NO_CALL = "The question belongs to no call in flight";
@@ -293,9 +294,9 @@ export class SharedQuestions {
   #isPinged = false;
   readonly #refusal: Timer;
 
-  constructor(questions: Questions, onChanged: () => void) {
-    [this.questions, this.#onChanged] = [questions, onChanged];
-    const { calls } = questions;
+  constructor(calls: Calls, onChanged: () => void) {
+    this.#onChanged = onChanged;
+    this.questions = new Questions(calls, MAX_QUESTIONS);
     this.questions.onClosed = () => this.assign();
     this.#refusal = new Timer(calls.context.timers, (nowMs) => this.#refuseNewest(nowMs));
     calls.onChanged = (call) => this.#onCallChanged(call);
@@ -327,15 +328,12 @@ export class SharedQuestions {
 
   #onCallChanged(call: Call): void {
     const { calls } = this.questions;
-    if (call.state === "ended" && calls.hasUnreadAbandoned) {
-      // A question may be about a call that was given up, until the server has read that.
-      for (const question of this.questions.about(undefined)) this.#refuse(question, AMBIGUOUS);
-      if (!this.#isPinged) {
+    if (call.state === "ended") {
+      // Until the server has read that a call was given up, a question may be about it. The response to a ping shows it.
+      if (calls.hasUnreadAbandoned && !this.#isPinged) {
         this.#isPinged = true;
         calls.requestOwn("ping", {}, () => (this.#isPinged = false));
       }
-    }
-    if (call.state === "ended") {
       const reason = "The call of this question has ended";
       for (const question of this.questions.about(call)) this.questions.fail(question, JsonRpcErrorCode.InvalidRequest, reason);
     }
@@ -353,7 +351,7 @@ export class SharedQuestions {
       for (const question of waiting) {
         // The answer to another question may have assigned it meanwhile.
         if (!this.questions.has(question.id) || question.call !== undefined) continue;
-        if (owner === undefined) this.#refuse(question, calls.ofClients.length === 0 ? NO_CALL : AMBIGUOUS);
+        if (owner === undefined) this.#refuse(question, calls.ofClients.length > 0 || calls.hasUnreadAbandoned ? AMBIGUOUS : NO_CALL);
         else this.#pass(question, owner);
       }
     }
@@ -396,8 +394,8 @@ export class SharedQuestions {
   }
 
   #refuse(question: Question, reason: string): void {
-    const { dropped } = this.questions.calls;
-    dropped.unattributed++;
+    const { context, dropped } = this.questions.calls;
+    context.counters.unattributed++;
     dropped.question(question.method, reason);
     this.questions.fail(question, JsonRpcErrorCode.ServerError, reason);
   }

@@ -80,6 +80,10 @@ export class Lane implements SessionLane, UpstreamListener {
     this.calls.onAbandoned = (call) => this.#watch()?.onAbandoned(call);
   }
 
+  get isReady(): boolean {
+    return this.calls.queue.isReady;
+  }
+
   /** False while it waits for an answer of a client. */
   get isFree(): boolean {
     return !this.calls.queue.blocks.has("question");
@@ -94,7 +98,7 @@ export class Lane implements SessionLane, UpstreamListener {
   whenReady(held: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
     const { calls } = this;
     if (this.#isDraining) onFailed(shuttingDown());
-    else if (calls.queue.isReady && this.isFree) onReady();
+    else if (this.isReady && this.isFree) onReady();
     else calls.holdRequest(held, onReady, onFailed);
   }
 

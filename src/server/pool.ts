@@ -1,6 +1,6 @@
 import type { Config } from "../config/load.ts";
 import type { Context } from "../context.ts";
-import { textOf } from "../json/find.ts";
+import { textOf } from "../json/read.ts";
 import { shorten } from "../json/text.ts";
 import { type AskKinds, canBeAsked, capabilitiesOf, nameOf, offeredKinds, questionCapabilities } from "../mcp/capabilities.ts";
 import { describeError, SidecarError } from "../mcp/errors.ts";
@@ -20,24 +20,18 @@ import { initializeTooLarge, noPrivateServerLeft, sessionRateExceeded, shuttingD
 import type { KnownParams } from "./known-params.ts";
 import type { Lane } from "./lane.ts";
 
-/** What a server is for. Its kind is counted in `lanes` of `/status`. */
+/** What a server is for (docs/ARCHITECTURE.md, servers). */
 export type Profile =
-  /** One of each, for all clients. */
   | { readonly kind: "shared" | "modern"; readonly holder?: undefined }
-  /** For one client without a session. */
   | { readonly kind: "asking"; readonly holder: MemoryHolder; readonly offered: AskKinds }
-  /** For the sessions of one client. */
   | {
       readonly kind: "private";
       readonly holder: MemoryHolder;
-      /** That of the client, or one made from `terms` if sessions may share the server. */
+      /** From the client, or made from `terms`. */
       readonly initialize: RequestMessage;
-      /** Those of the session that starts it. */
+      /** The session that starts it has them. */
       readonly streams: SessionStreams;
-      /**
-       * Sessions of one client share the server until it asks, if the revision and the capabilities are the same. Only those for which a
-       * server may ask are offered.
-       */
+      /** Sessions with the same ones share the server until it asks. Undefined if none may. */
       readonly terms: Parameters<typeof initializeOf>[0] | undefined;
     };
 
@@ -61,13 +55,11 @@ export function profileOf(
   return isAskable ? "asking" : "shared";
 }
 
-/** The time after which a server without request and stream may end for another client. A person reads and types meanwhile. */
+/** A server without request and stream may end for another client after this time. A person reads and types meanwhile. */
 const UNUSED_MS = 60_000;
-/**
- * The same for a spare server: its client has sent no request yet, which takes seconds only on a very busy machine, or can use another one.
- */
+/** A spare server, whose client has sent no request yet or can use another one, after this time. */
 const SPARE_MS = 5000;
-/** The time from `notifications/initialized` in which only one session uses a private server. Most servers that ask do so at once. */
+/** From the handshake on, only the first session uses a private server for this time. Most servers that ask do so at once. */
 const FIRST_SESSION_MS = 1000;
 /** A session that shares a server must be able to go on at another one. So its id must have room for its capabilities. */
 const MAX_CAPABILITIES_BYTES = 256;
@@ -83,14 +75,13 @@ export class PooledServer {
   /** Resolves to undefined when it is stopped. Rejects only because of a defect. */
   failed: Promise<SupervisorFailure | undefined> = Promise.resolve(undefined);
   state: "waiting" | "running" | "stopping" = "waiting";
-  /** Of a private server. */
   readonly sessions = new Set<Session>();
   /**
-   * Which sessions a private server admits:
+   * Which sessions it admits, if it is private:
    *
    * - `first`: the one that started it. Others wait.
-   * - `all`: those of its client with the same terms.
-   * - `one`: the server has asked its only session, or has no terms.
+   * - `all` of its client with the same terms.
+   * - `one`: it has asked its only session, or has no terms.
    * - `none`: it asked after several sessions had used it, and ends after the calls in flight.
    */
   admits: "first" | "all" | "one" | "none";
@@ -145,17 +136,16 @@ export class Pool {
   readonly #create: (profile: Profile, name: string) => PooledServer;
   readonly #clientInfoText: string;
   readonly #rate: RateLimit | undefined;
-  /** In the order of their start. A process counts until it has exited. */
+  /** In the order of their start. Each counts until its process has exited. */
   readonly #servers = new Set<PooledServer>();
   readonly #lastNumbers = { private: 0, asking: 0 };
   /** The second process, while it is probed or modern. */
   #modern: PooledServer | undefined;
-  /** Of a second process; undefined until it is known. */
+  /** The era of a second process; undefined until it is known. */
   #secondEra: ServerEra | undefined;
   #hasBeenModern = false;
   /** When the verdict `legacy` ends, and the server is asked again. */
   #askAgainAtMs = Infinity;
-  #unattributed = 0;
   /** When a server asked a client first: RFC 3339 in UTC. */
   asksSince: string | null = null;
   #isStopping = false;
@@ -170,7 +160,7 @@ export class Pool {
     this.shared = this.#start({ kind: "shared" });
   }
 
-  /** That for requests without a session; undefined until it is known. */
+  /** The era of the server for requests without a session; undefined until it is known. */
   get era(): ServerEra | undefined {
     const shared = this.shared.lane.calls.lastHandshake?.era;
     return shared === "legacy" ? this.#secondEra : shared;
@@ -194,10 +184,8 @@ export class Pool {
     };
   }
 
-  get asks() {
-    const asking = this.#of("asking");
-    const unattributed = asking.reduce((sum, { lane }) => sum + lane.calls.dropped.unattributed, this.#unattributed);
-    return { servers: asking.length, unattributed };
+  get askingCount(): number {
+    return this.#of("asking").length;
   }
 
   /** True if a client with this `initialize` gets its own server, as far as that is known. */
@@ -211,9 +199,9 @@ export class Pool {
   }
 
   /**
-   * Returns the server of a new session. Without a place for the session, nothing is started, and nothing counts for SESSIONS_PER_MINUTE.
+   * Returns the server of a new session. Without a place for the session, nothing is started or evicted.
    *
-   * @param isLimited false if it does not count.
+   * @param isLimited true if it counts for SESSIONS_PER_MINUTE.
    */
   acquire(initialize: RequestMessage, streams: SessionStreams, isLimited: boolean): PooledServer | SidecarError {
     const { config, nowMs } = this.#context;
@@ -231,10 +219,10 @@ export class Pool {
     if (running !== undefined) return running;
     if (place !== undefined) this.#evict(place, "room for a new client");
     const terms = this.#termsOf(initialize, streams.canResume);
-    const own = terms === undefined ? initialize : (initializeOf(terms) ?? initialize);
-    const kept = memory.hold("requests", textMemoryBytes(own.text));
-    const server = this.#start({ kind: "private", holder, initialize: own, streams, terms: own === initialize ? undefined : terms });
-    server.kept = kept;
+    const shared = terms && initializeOf(terms);
+    const own = shared ?? initialize;
+    const server = this.#start({ kind: "private", holder, initialize: own, streams, terms: shared && terms });
+    server.kept = memory.hold("requests", textMemoryBytes(own.text));
     return server;
   }
 
@@ -288,7 +276,7 @@ export class Pool {
     onFailed: (error: SidecarError) => void,
   ): void {
     const server = this.#serverFor(held, declared);
-    if (!(server instanceof PooledServer)) return onFailed(server);
+    if (server instanceof SidecarError) return onFailed(server);
     const handshake = server.lane.calls.lastHandshake;
     if (handshake !== undefined && (server.lane.isFree || isDiscovery(held))) return onFound(server, handshake);
     const again = (): void => this.find(held, declared, onFound, onFailed);
@@ -299,8 +287,8 @@ export class Pool {
     });
   }
 
-  /** Called when a server that may ask is free, or no longer is. The requests that wait for it look again. */
-  onChanged(holder: MemoryHolder, offered: AskKinds): void {
+  /** Requests of this client look again for a server: one that may ask it is free, or no longer is. */
+  findAgain(holder: MemoryHolder, offered: AskKinds): void {
     setImmediate(() => {
       for (const { lane } of this.#asking(holder, offered)) lane.calls.releaseWaiting();
     });
@@ -319,7 +307,7 @@ export class Pool {
     await Promise.all(this.lanes.map((lane) => lane.calls.whenEmpty()));
   }
 
-  /** Fails all requests and terminates all processes. Takes bounded time; never rejects. */
+  /** Takes bounded time; never rejects. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     for (const server of this.#servers) {
@@ -339,7 +327,7 @@ export class Pool {
     return this.#isKilled || this.#context.draining.aborted;
   }
 
-  /** @returns undefined for a session that shares no server. */
+  /** Only capabilities for which a server may ask are offered. @returns undefined for a session that shares no server. */
   #termsOf(initialize: RequestMessage, canResume: boolean): Parameters<typeof initializeOf>[0] | undefined {
     const protocolVersion = initialize.outline.stringAt(Slot.requestedVersion);
     const isLong = Buffer.byteLength(textOf(initialize.text, capabilitiesOf(initialize)) ?? "") > MAX_CAPABILITIES_BYTES;
@@ -363,8 +351,10 @@ export class Pool {
   #onQuestion(server: PooledServer, { method }: RequestMessage): void {
     const { lane, sessions } = server;
     const { log, defects } = lane.context;
-    if (this.asksSince === null) log.info({ method: shorten(method) }, "mcp server asks its clients");
-    this.asksSince ??= new Date().toISOString();
+    if (this.asksSince === null) {
+      log.info({ method: shorten(method) }, "mcp server asks its clients");
+      this.asksSince = new Date().toISOString();
+    }
     if (server.admits === "one" || server.admits === "none") return;
     server.opening?.clear();
     const release = (): void => defects.guard("question", () => this.#moveUnused(server));
@@ -532,7 +522,7 @@ export class Pool {
     }
   }
 
-  /** Never rejects: a defect of one session or lane must not keep the process running. */
+  /** Never rejects: a defect of a session or lane must not keep the process running. */
   async #end(server: PooledServer): Promise<void> {
     if (server.state === "stopping") return;
     server.state = "stopping";
@@ -549,7 +539,6 @@ export class Pool {
     defects.guard("lane end", () => lane.close("server lost"));
     await server.supervisor.stop().catch(() => undefined);
     server.kept?.release();
-    this.#unattributed += lane.calls.dropped.unattributed;
     this.#servers.delete(server);
     this.#startWaiting();
   }

@@ -1,4 +1,4 @@
-import { findMembers, stringOf } from "../json/find.ts";
+import { findMembers, stringOf } from "../json/read.ts";
 import { shorten } from "../json/text.ts";
 import { isSubset, kindsOf, offeredKinds } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
@@ -15,11 +15,8 @@ import type { Calls } from "./calls.ts";
 import { DesiredState, LegacyDriver, ModernDriver } from "./desired-state.ts";
 import { ModernSessions } from "./modern-sessions.ts";
 import { LIST_CHANGED, type PrivateSession } from "./private-session.ts";
-import { Questions } from "./questions.ts";
 import { UNKNOWN_TASK } from "./tasks.ts";
 import type { ServerTools } from "./tools.ts";
-
-const MAX_QUESTIONS = 64;
 
 /** The sidecar sends its own, or they have no meaning at a shared server. */
 const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([
@@ -35,7 +32,7 @@ const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([
 export class Routing {
   readonly state = new DesiredState();
   readonly asking: SharedQuestions | undefined;
-  /** That of the current or the last run. Requests that wait have its form. */
+  /** The era of the current or the last run. Requests that wait have its form. */
   era: ServerEra;
   readonly #calls: Calls;
   readonly #tools: ServerTools;
@@ -54,12 +51,11 @@ export class Routing {
   constructor(calls: Calls, tools: ServerTools, era: ServerEra = "legacy", first?: PrivateSession, onFree?: () => void) {
     [this.#calls, this.#tools, this.era, this.#private] = [calls, tools, era, first];
     this.#isOfOneClient = first !== undefined;
-    const questions = new Questions(calls, MAX_QUESTIONS);
-    this.asking = onFree && new SharedQuestions(questions, onFree);
+    this.asking = onFree && new SharedQuestions(calls, onFree);
     this.#legacy = new LegacyDriver(calls, this.state, first !== undefined);
     this.#modern = new ModernDriver(calls, this.state, ({ lists }) => this.#onReopened(lists));
     this.#driver = era === "legacy" ? this.#legacy : this.#modern;
-    this.#sessions = new ModernSessions(questions, this.state);
+    this.#sessions = new ModernSessions(calls, this.state);
   }
 
   /** While one session has used a private server. Messages are for that session. */

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Context } from "../context.ts";
-import { textOf } from "../json/find.ts";
+import { textOf } from "../json/read.ts";
 import { canBeAsked, capabilitiesOf } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { type Message, refusesRevision, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
@@ -18,7 +18,7 @@ import type { HeldRequest } from "./calls.ts";
 import { answerElsewhere, internalError, overloaded, sessionNotFound, sharedServerOutdated, tooManySessions } from "./failures.ts";
 import type { Pool, PooledServer } from "./pool.ts";
 
-/** Clients of older ids are told once too often that lists may have changed. */
+/** The client of an older id is told once too often that lists may have changed. */
 const MAX_UNOPENED = 1000;
 
 /** What a server at another replica is told about a client. @param initialize that of the client. */
@@ -48,13 +48,13 @@ export class SessionOpener {
     this.#mayLog = logLimiter(context.nowMs);
   }
 
-  /** For Streamable HTTP. @param isTakenUp true if they follow others, of the same session. */
+  /** @param isTakenUp true if they follow others, of the same session. */
   createStreams(memory: MemoryAccount, isTakenUp = false): SessionStreams {
     return new SessionStreams(memory, this.#eventLog, isTakenUp);
   }
 
   /**
-   * Also for an accepted request that one server has refused.
+   * Answers `initialize`, also one that was accepted before, and that one server has refused.
    *
    * @param streams if its client cannot resume them, the session ends with its connection.
    * @param onOpen called before the response is sent. The session is open only if its server may be used now. Otherwise its first request
@@ -69,7 +69,7 @@ export class SessionOpener {
   ): void {
     const { memory, canResume } = streams;
     const joinable = this.#pool.findJoinable(request, streams);
-    if (joinable !== undefined && !joinable.lane.calls.queue.isReady) {
+    if (joinable !== undefined && !joinable.lane.isReady) {
       const again = (): void => this.initialize(reply, request, streams, owner, onOpen);
       return joinable.lane.hold({ owner: { memory }, reply, request }, again, (error) => reply.refuse(error));
     }
@@ -167,8 +167,8 @@ export class SessionOpener {
 
   #takeUp(known: KnownSession, memory: MemoryAccount): Session | SidecarError {
     const { initialize, owner } = known;
-    // Without the rate, a client that can sign ids would have as many sessions as it likes.
     const streams = this.createStreams(memory, !this.#unopened.delete(known.id));
+    // Without the rate, a client that can sign ids would have as many sessions as it likes.
     const server = this.#pool.acquire(initialize, streams, this.#ids.keys.isKnownTo(owner));
     const session = server instanceof SidecarError ? server : this.#open(server, streams, known);
     if (session instanceof Session) return session;

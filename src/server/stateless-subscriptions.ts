@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type Context, onDrain } from "../context.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
-import { findPath } from "../json/find.ts";
+import { findPath } from "../json/read.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { readMessage, Slot } from "../mcp/message.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
@@ -16,17 +16,17 @@ import { accepts, contains, filterMembers, readFilter, type SubscriptionFilter, 
 import { withSubscriptionId } from "../mcp/translate.ts";
 import { acknowledge, end, ModernSubscription } from "./subscriptions.ts";
 
-/** Requests of one subscription at a time. All at once would exceed the limits of the lane. */
+/** The requests of one subscription at a time. All at once would exceed the limits of the lane. */
 const MAX_IN_FLIGHT = 16;
 
 const MAX_PENDING = 1000;
 
-/** On a server with sessions. To its lane it is a client of its own, which subscribes to each URI. */
+/** A subscription at a server with sessions. To its lane it is a client of its own, which subscribes to each URI. */
 class LegacySubscription extends StatelessClient {
   readonly #reply: Reply;
   readonly #lane: Lane;
   #accepted: SubscriptionFilter;
-  /** Those before the acknowledgement, or of this turn of the event loop. */
+  /** Notifications before the acknowledgement, or of this turn of the event loop. */
   readonly #pending = new Set<string>();
   readonly #pendingMemory: Reservation;
   #isAcknowledged = false;
@@ -114,17 +114,17 @@ class LegacySubscription extends StatelessClient {
   }
 }
 
-/** Of one client, with the resources in all of them: they may all begin, or end, in the same turn. */
+/** The limits of one client: all of its subscriptions may begin, or end, in the same turn. */
 const MAX_SUBSCRIPTIONS = 256;
 const MAX_CLIENT_URIS = 10_000;
 /** The URIs that a server with sessions is asked to watch for one subscription. A client is told which are accepted. */
 const MAX_URIS = 1024;
-/** Besides the text; and how often that may be in memory: as a request and as filters. */
+/** A subscription takes these besides its text, which may be in memory several times: as a request and as filters. */
 const SUBSCRIPTION_BYTES = 1024;
 const URI_BYTES = 256;
 const TEXT_COPIES = 3;
 
-/** Of all clients without sessions, at servers of either era (MCP 2026-07-28, server/subscriptions). */
+/** The subscriptions of clients without sessions, at servers of either era (MCP 2026-07-28, server/subscriptions). */
 export class StatelessSubscriptions {
   readonly #context: Context;
   readonly #open = new Map<Reply, { readonly client: StatelessClient; readonly uriCount: number }>();
@@ -139,8 +139,9 @@ export class StatelessSubscriptions {
     return this.#open.size;
   }
 
-  listen(stateless: StatelessRequest, client: StatelessClient, lane: Lane): void {
-    const { request, reply, memory } = stateless;
+  listen(stateless: StatelessRequest, lane: Lane): void {
+    const { request, reply, client } = stateless;
+    const { memory } = client;
     // A client at its limit costs no more than this.
     const own = this.#open.values().filter((each) => each.client === client);
     const [count, uriCount] = own.reduce(([sum, uris], each) => [sum + 1, uris + each.uriCount], [0, 0]);
@@ -173,7 +174,7 @@ export class StatelessSubscriptions {
     }
   }
 
-  /** Those of one client start one after another. Else it could use all places of the server. Never rejects. */
+  /** The subscriptions of one client start one after another. Else they could use all places of the server. Never rejects. */
   async #start(subscription: LegacySubscription, reply: Reply, client: StatelessClient | undefined): Promise<void> {
     const former = client && this.#starting.get(client);
     const { promise, resolve } = Promise.withResolvers<void>();

@@ -1,5 +1,5 @@
 import { applyEdits } from "../json/edit.ts";
-import { findPath } from "../json/find.ts";
+import { findPath } from "../json/read.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { MetaKey, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import { contains, listChanges, readFilter, type SubscriptionFilter } from "../mcp/subscription-filter.ts";
@@ -28,7 +28,7 @@ export function end(reply: Reply): void {
 
 const EMPTY: SubscriptionFilter = { lists: new Set(), uris: new Set(), tasks: new Set() };
 
-/** At a server without sessions. Each run of it gets the request again, until the client or the server ends it. */
+/** A subscription at a server without sessions. Each run gets the request again, until the client or the server ends it. */
 export class ModernSubscription {
   readonly #holder: MemoryHolder;
   readonly #reply: Reply;
@@ -37,8 +37,8 @@ export class ModernSubscription {
   #call: Call | undefined;
   #accepted: SubscriptionFilter | undefined;
 
-  constructor(calls: Calls, { reply, request, memory }: StatelessRequest) {
-    [this.#calls, this.#reply, this.#request, this.#holder] = [calls, reply, request, memory.holder];
+  constructor(calls: Calls, { reply, request, client }: StatelessRequest) {
+    [this.#calls, this.#reply, this.#request, this.#holder] = [calls, reply, request, client.memory.holder];
   }
 
   get wireId(): number | undefined {

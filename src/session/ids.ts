@@ -24,7 +24,7 @@ export function keyName(secret: string, serverName: string): string {
 }
 
 const MAX_ENDED = 16_384;
-/** At the end of an id is its signature, which no other id has. */
+/** The end of an id is its signature, which no other id has. */
 const NAME_LENGTH = 22;
 
 /** A principal that ends many pushes only its own out of the memory. */
@@ -110,7 +110,7 @@ function decodeClaims(bytes: Buffer): SessionClaims | undefined {
   }
 }
 
-/** Of several keys, the first one signs or encrypts, and all are accepted. There is at least one. */
+/** The first key signs or encrypts, and all are accepted. There is at least one. */
 export class SessionKeys {
   /**
    * For the `requestState` of servers: those of SESSION_KEY, else a random one. With a key from a token, its client could read and change

@@ -13,12 +13,12 @@ export interface LoggedEvent {
   readonly place: Place<LoggedEvent>;
 }
 
-/** Of one stream in the log, so that a flooded one does not evict the events of all others. */
+/** One stream has at most this share of the log, so that a flooded one does not evict the events of all others. */
 const STREAM_SHARE = 1 / 4;
 
 const BYTES_PER_EVENT = 512;
 
-/** In order of arrival. They are limited in memory and age: the oldest are dropped first. */
+/** The events of all streams, in order of arrival. The oldest are dropped first, by memory and age. */
 export class EventLog {
   /** Names this process in event ids, anew after each restart: 8 hexadecimal digits. */
   readonly replica = randomBytes(4).toString("hex");
@@ -57,7 +57,7 @@ export class EventLog {
     return eventCount > replayMaxEvents || bytes > replayMaxBytes * STREAM_SHARE;
   }
 
-  /** Without a call of its owner's `forget`. */
+  /** Does not call `forget` of the owner. */
   remove(event: LoggedEvent): void {
     if (!event.place.isInOrder) return;
     event.place.leave();
@@ -93,12 +93,12 @@ export class EventLog {
   }
 }
 
-/** In UTF-16 units. A longer text is not copied. */
+/** A longer text is not copied. In UTF-16 units. */
 const MAX_COPIED_LENGTH = 16 * 1024;
 
 /** The events of one stream, oldest first. */
 export class KeptEvents {
-  /** Of the newest event, kept or not; 0 before the first. Only this object changes it. */
+  /** The number of the newest event, kept or not; 0 before the first. Only this object changes it. */
   lastSequence: number;
   readonly #account: MemoryAccount;
   readonly #log: EventLog | undefined;

@@ -43,7 +43,7 @@ export class Reply {
   readonly acceptedAtMs: number;
   /** Undefined for a request of the sidecar itself. */
   record: RequestRecord | undefined;
-  /** Of this request; `off` for no log messages. Undefined if it does not say. */
+  /** The level that the request names; `off` for no log messages. */
   logLevel: string | undefined;
   askable: Askable | undefined;
   /** Called once if the client disconnects before the end, and cannot reconnect. */
@@ -87,16 +87,42 @@ export class Reply {
     if (!this.isFinished) this.#target.keepAlive?.();
   }
 
-  /** @param response the server's message, if the text differs from it in the id only. */
-  respond(text: string, response?: ResponseMessage): void {
-    let [shown, known] = [text, response];
-    for (let index = this.transforms.length - 1; index >= 0; index--) {
+  /**
+   * If a defect prevents the response, the reply can still be finished with an error.
+   *
+   * @param outcome JSON text, which the transforms change, or an error; undefined if the client has cancelled the request.
+   * @param response the server's message, if the text differs from it in the id only.
+   */
+  respond(outcome: string | SidecarError | undefined, response?: ResponseMessage): void {
+    let [shown, known] = [outcome, response];
+    for (let index = this.transforms.length - 1; index >= 0 && typeof shown === "string"; index--) {
       const changed = this.transforms[index]?.(shown, this.idText, known);
-      if (changed instanceof SidecarError) return this.#end(changed);
       if (changed === undefined || changed === shown) continue;
       [shown, known] = [changed, undefined];
     }
-    this.#end(shown, known);
+    if (this.isFinished) return;
+    if (this.onEnd !== undefined) this.#callOnEnd();
+    if (this.isFinished) return;
+    this.isFinished = true;
+    let body: string | undefined;
+    try {
+      body = this.#target.finish(shown, this);
+    } catch (error) {
+      this.isFinished = false;
+      throw error;
+    }
+    const { record, isAccepted } = this;
+    if (!isAccepted && record === undefined) return;
+    let ending: RequestEnding = "dismissed";
+    if (shown instanceof SidecarError) {
+      ending = shown.code;
+      if (record !== undefined) record.isRejected = !shown.details.sent;
+    } else if (body !== undefined) {
+      // The target may have had no room for the response.
+      const isError = body === shown && known !== undefined ? known.isError : isErrorResponse(body);
+      ending = isError ? "errors" : "results";
+    }
+    this.#context.records.ended(record, isAccepted, ending, body);
   }
 
   /** Finishes with a response of the sidecar. @param text the JSON text of the member. */
@@ -105,65 +131,32 @@ export class Reply {
   }
 
   fail(error: SidecarError): void {
-    this.#end(error);
+    this.respond(error);
   }
 
   /** It counts as rejected, unless it was accepted before. */
   refuse(error: SidecarError): void {
     if (!this.isAccepted && !this.isFinished) this.#context.counters.byKey.refusals.count(error.code);
-    this.#end(error);
+    this.respond(error);
   }
 
   dismiss(): void {
-    this.#end(undefined);
+    this.respond(undefined);
   }
 
   /** The client has disconnected and cannot reconnect. */
   disconnect(): void {
     if (this.isFinished) return;
     this.isFinished = true;
-    const { defects } = this.#context;
+    const { defects, records } = this.#context;
     defects.guard("client disconnect", () => this.onDisconnect?.());
     defects.guard("client disconnect", () => this.#callOnEnd());
-    this.#record("unread");
-  }
-
-  /** If a defect prevents the response, the reply can still be finished with an error. */
-  #end(outcome: string | SidecarError | undefined, response?: ResponseMessage): void {
-    if (this.isFinished) return;
-    if (this.onEnd !== undefined) this.#callOnEnd();
-    if (this.isFinished) return;
-    this.isFinished = true;
-    let body: string | undefined;
-    try {
-      body = this.#target.finish(outcome, this);
-    } catch (error) {
-      this.isFinished = false;
-      throw error;
-    }
-    if (!this.isAccepted && this.record === undefined) return;
-    if (outcome instanceof SidecarError) {
-      if (this.record !== undefined) this.record.isRejected = !outcome.details.sent;
-      return this.#record(outcome.code, body);
-    }
-    if (body === undefined) return this.#record("dismissed");
-    // The target may have had no room for the response.
-    const isError = body === outcome && response !== undefined ? response.isError : isErrorResponse(body);
-    this.#record(isError ? "errors" : "results", body);
+    records.ended(this.record, this.isAccepted, "unread");
   }
 
   #callOnEnd(): void {
     const { onEnd } = this;
     this.onEnd = undefined;
     onEnd?.();
-  }
-
-  #record(ending: RequestEnding, body?: string): void {
-    const { counters, records } = this.#context;
-    if (this.isAccepted) {
-      if (ending === "results" || ending === "errors" || ending === "dismissed" || ending === "unread") counters.answers[ending]++;
-      else counters.byKey.failures.count(ending);
-    }
-    if (this.record !== undefined) records.ended(this.record, ending, body);
   }
 }

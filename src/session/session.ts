@@ -14,9 +14,9 @@ export interface Caller {
   readonly callsInFlight: number;
   beginCall(): void;
   endCall(nowMs: number): void;
-  /** For a message that belongs to no request in flight. Undefined without a stream for it. */
+  /** Sends a message that belongs to no request in flight. Undefined without a stream for it. */
   deliver?(text: string): void;
-  /** Unless the same text is waiting already. */
+  /** Does nothing if the same text is waiting already. */
   deliverOnce?(text: string): void;
   /**
    * A restarted server is ready.
@@ -26,10 +26,10 @@ export interface Caller {
   onRestarted?(initializeResult: string | undefined): void;
 }
 
-/** One object for each auth token, without the token itself. */
+/** There is one object for each auth token, without the token itself. */
 export interface Principal {
   readonly isRevoked: boolean;
-  /** For the log. It has no part of the token. */
+  /** Shown in the log. It has no part of the token. */
   readonly name: string;
   /** The same in all replicas. It must not be shown: it would confirm guesses of a short token. */
   readonly fingerprint: string;
@@ -95,7 +95,7 @@ export class Session implements Caller {
   hasEnded = false;
   /** Its server ends: its requests wait until it is evicted, and then go to another one. */
   isMoving = false;
-  /** HTTP requests that arrive, or whose response is not read. Who adds one must call `endRequest`. */
+  /** HTTP requests that arrive, or whose response is not read. An `Exchange` counts them. */
   openRequests = 0;
   #mustHearOfLists: boolean;
 
@@ -127,11 +127,6 @@ export class Session implements Caller {
   touch(nowMs: number): void {
     this.lastUsedAtMs = nowMs;
     this.onUsed?.();
-  }
-
-  endRequest(nowMs: number): void {
-    this.openRequests--;
-    this.touch(nowMs);
   }
 
   beginCall(): void {

@@ -5,11 +5,11 @@ import type { Principal, Session } from "./session.ts";
 
 interface Holding {
   count: number;
-  /** By last use. */
+  /** The longest unused first. */
   readonly order: LinkedOrder<Session>;
 }
 
-/** Without request and stream. A person reads and types meanwhile. */
+/** A session without request and stream is not abandoned before. A person reads and types meanwhile. */
 const ABANDONED_MS = 60_000;
 const SEARCH_MS = 1000;
 
@@ -24,7 +24,7 @@ export class SessionStore {
     string,
     { readonly session: Session; readonly holding: Holding; readonly place: Place<Session>; readonly placeInHolding: Place<Session> }
   >();
-  /** By last use, the longest unused first. */
+  /** The longest unused first. */
   readonly #order = new LinkedOrder<Session>();
   readonly #holdings = new Map<MemoryHolder, Holding>();
   readonly #share: number;
@@ -114,7 +114,7 @@ export class SessionStore {
     return this.size < this.maxSessions ? "free" : (this.#longestUnused() ?? "none");
   }
 
-  /** Those of the client with most memory first, and of these the longest unused. */
+  /** Begins with the client that has most memory, and with its longest unused session. */
   #endAbandoned(bytes: number, holder: MemoryHolder): void {
     const nowMs = this.#context.nowMs();
     if (nowMs - this.#searchedAtMs < SEARCH_MS) return;
@@ -137,7 +137,7 @@ export class SessionStore {
     if (this.#mayLog()) this.#context.log.info({ reason }, "session ended");
   }
 
-  /** Of the largest holding above the share, if any. */
+  /** Prefers the largest holding above the share. */
   #longestUnused(): Session | undefined {
     const large = [...this.#holdings.values()].filter(({ count }) => count > this.#share);
     for (const { order } of large.sort((a, b) => b.count - a.count)) {

@@ -11,7 +11,7 @@ import { useFakeClock } from "../support/fake-clock.ts";
 import { LaneBench, requestOfClient } from "./support/lane-bench.ts";
 import { ACCOUNT, AMPLE_MEMORY } from "./support/memory.ts";
 import { RecordedReply } from "./support/recorded-reply.ts";
-import type { Caller } from "../../src/session/session.ts";
+import { type Caller, StatelessClient } from "../../src/session/session.ts";
 
 useFakeClock();
 
@@ -47,9 +47,10 @@ function start(
   bench.start({});
   const caller = new StatelessCaller();
   const request = requestOfClient({ id: 1, method: "tools/call", params: { name: "t" } });
+  const client = new StatelessClient(account);
   const send = (declared: AskKinds, idText: string): StatelessRequest & { readonly reply: RecordedReply } => {
     const reply = new RecordedReply(bench.context, idText, Date.now());
-    return { request, envelope: { declared, logLevel: undefined, reserved: [] }, headers: {}, reply, memory: account, owner: undefined };
+    return { request, envelope: { declared, logLevel: undefined, reserved: [] }, headers: {}, reply, client, owner: undefined };
   };
   let asked: AskingCall | undefined;
   const call = (declared: AskKinds = AskKind.form): RecordedReply => {

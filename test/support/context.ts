@@ -23,7 +23,7 @@ export function contextOf(settings: Partial<Config> = {}, parts: Partial<Context
   return {
     config: configWith(settings),
     counters,
-    records: new RequestRecords(parts.nowMs ?? Date.now, defects, secrets.redact, true),
+    records: new RequestRecords(counters, parts.nowMs ?? Date.now, defects, secrets.redact, true),
     defects,
     memory: new MemoryBudget(Number.MAX_SAFE_INTEGER),
     secrets,
