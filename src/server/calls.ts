@@ -26,11 +26,12 @@ import {
   type LaneLoad,
   type Outcome,
   RequestIds,
+  Semaphore,
   sendIf,
 } from "./call.ts";
 import { DropLog } from "./dropped.ts";
 import { internalError, overloaded, requestTimedOut, toolsNotListed, upstreamNotReady } from "./failures.ts";
-import { RequestQueue, Semaphore } from "./queue.ts";
+import { RequestQueue } from "./queue.ts";
 import { ClientTasks } from "./tasks.ts";
 
 /** A longer request is not kept for a retry: a caller may have a thousand in flight. */

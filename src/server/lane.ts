@@ -17,7 +17,7 @@ import type { MemoryHolder } from "../memory.ts";
 import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamInput, UpstreamListener } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller, Session, SessionLane } from "../session/session.ts";
-import { Call, errorAnswer, isOfClient } from "./call.ts";
+import { Call, errorAnswer, isOfClient, Semaphore } from "./call.ts";
 import { Calls, type HeldRequest } from "./calls.ts";
 import {
   internalError,
@@ -34,7 +34,6 @@ import {
 import { HangWatch } from "./hang-watch.ts";
 import { answerTo, type InitializeRequest, SessionCapabilities } from "./initialize.ts";
 import type { Routing } from "./routing.ts";
-import { Semaphore } from "./queue.ts";
 import { isCreateTaskResult } from "./tasks.ts";
 import { type LanePolicy, ServerTools } from "./tools.ts";
 
