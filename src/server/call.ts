@@ -1,6 +1,6 @@
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
 import { type Outgoing, outgoing, readMessage, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
-import { type MemoryAccount, Reservation, textMemoryBytes } from "../memory.ts";
+import { type MemoryAccount, type MemoryHolder, RecentMap, Reservation, textMemoryBytes } from "../memory.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 
@@ -271,6 +271,63 @@ export class RequestIds {
 
   has(id: unknown): boolean {
     return typeof id === "number" && id >= this.#first && id <= this.last;
+  }
+}
+
+/** So many cancelled ids are remembered: their late responses are not counted as unknown. */
+const MAX_ABANDONED = 1000;
+
+/** What one generation of the server has been sent: of whom, and what it has surely read. It reads in the order of ids. */
+export class SentMessages {
+  /** True if all that clients have sent is of one principal. */
+  hasOnePrincipal = true;
+  highestAnsweredId = 0;
+  readonly #ids: RequestIds;
+  #principal: MemoryHolder | undefined;
+  readonly #abandoned = new RecentMap<unknown, string>(MAX_ABANDONED);
+  /** The last id before the newest cancellation; -1 if there was none. A response to a later id proves that the server has read it. */
+  #lastIdAtAbandon = -1;
+  /** The same for the newest line that was no request. */
+  #lastIdAtNotification = -1;
+
+  constructor(ids: RequestIds) {
+    this.#ids = ids;
+  }
+
+  noteClient(holder: MemoryHolder): void {
+    if (holder === this.#principal) return;
+    this.hasOnePrincipal = this.#principal === undefined;
+    this.#principal = holder;
+  }
+
+  /** True if nobody but the sender of this call can have chosen what the server prints. */
+  isOnlySender({ kind }: Call): boolean {
+    return kind === "client" ? this.hasOnePrincipal : this.#principal === undefined;
+  }
+
+  noteNotification(): void {
+    this.#lastIdAtNotification = this.#ids.last;
+  }
+
+  noteAbandoned(id: number, reason: string): void {
+    this.#abandoned.set(id, reason);
+    this.#lastIdAtAbandon = this.#ids.last;
+  }
+
+  takeAbandoned(id: unknown): string | undefined {
+    const reason = this.#abandoned.get(id);
+    this.#abandoned.delete(id);
+    return reason;
+  }
+
+  /** True if the server may not have read yet that a request was abandoned. */
+  get hasUnreadAbandoned(): boolean {
+    return this.#lastIdAtAbandon >= this.highestAnsweredId;
+  }
+
+  /** True if the server may not have read the newest line that was no request. */
+  get hasUnreadNotification(): boolean {
+    return Math.max(this.#lastIdAtNotification, this.#lastIdAtAbandon) >= this.highestAnsweredId;
   }
 }
 

@@ -262,7 +262,7 @@ export class LegacyDriver {
     if (level !== undefined) this.#ask({ method: "logging/setLevel", params: { level }, onEnded: this.#onLevelEnded });
     if (state.haveRootsChanged) calls.sendInternal(ROOTS_CHANGED);
     for (const request of requests) this.#ask(request);
-    for (const { memory } of state.subscribers) calls.noteClient(memory.holder);
+    for (const { memory } of state.subscribers) calls.sent.noteClient(memory.holder);
   }
 
   /** @param unwatched the resources that only this client was subscribed to. */
@@ -389,7 +389,7 @@ export class ModernDriver {
     this.#rejectedUris.clear();
     [this.#isCautious, this.#isInterrupted, this.#pauseMs] = [false, false, FIRST_PAUSE_MS];
     this.update();
-    for (const { memory } of this.#state.subscribers) this.#calls.noteClient(memory.holder);
+    for (const { memory } of this.#state.subscribers) this.#calls.sent.noteClient(memory.holder);
   }
 
   onLost(): void {

@@ -238,7 +238,7 @@ export class Lane implements SessionLane, UpstreamListener {
     const former = calls.lastHandshake;
     calls.lastHandshake = handshake;
     // Such as `notifications/initialized`, which the server may answer with an error.
-    calls.noteSentLine();
+    calls.sent.noteNotification();
     this.tools.onReady();
     // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
     if (handshake.resultText !== former?.resultText) this.#capabilities.change(handshake, this.#isPrivate);
@@ -280,7 +280,7 @@ export class Lane implements SessionLane, UpstreamListener {
 
   onResponseAfterText(response: ResponseMessage): boolean {
     const call = this.calls.getWritten(response.id);
-    if (call === undefined || !this.calls.isOnlySender(call)) return false;
+    if (call === undefined || !this.calls.sent.isOnlySender(call)) return false;
     this.onMessage(response);
     return true;
   }
@@ -301,7 +301,7 @@ export class Lane implements SessionLane, UpstreamListener {
     calls.dropped.overlongLine(line, call);
     const limitBytes = line.isForMemory ? undefined : this.context.config.maxLineBytes;
     if (call !== undefined) calls.end(call, responseTooLarge(call.method, line.bytes, limitBytes, calls.effectOf(call)));
-    else if (!line.hasMethod) calls.dropped.answer(id, calls.takeAbandoned(id));
+    else if (!line.hasMethod) calls.dropped.answer(id, calls.sent.takeAbandoned(id));
     else if (line.idText !== undefined) {
       // Without a response the server would wait forever.
       const reason = `The request is too long for the sidecar (${line.bytes} bytes) and was discarded`;
@@ -342,7 +342,7 @@ export class Lane implements SessionLane, UpstreamListener {
     const { outline } = response;
     const id = response.id ?? (response.isError ? this.#onlyId() : undefined);
     const call = calls.getWritten(id);
-    if (call === undefined) return this.calls.dropped.answer(id, calls.takeAbandoned(id));
+    if (call === undefined) return this.calls.dropped.answer(id, calls.sent.takeAbandoned(id));
     try {
       // Only servers without sessions have other types of results.
       if (outline.has(Slot.resultType) && isOfClient(call) && routing.onUnfinished(call, response)) return;
@@ -359,7 +359,7 @@ export class Lane implements SessionLane, UpstreamListener {
     // A call of the sidecar that stays open is a subscription.
     const isOpen = ({ kind, timeoutMs }: Call): boolean => kind === "sidecar" && timeoutMs === Infinity;
     const [only, another] = calls.values().filter((call) => call.isWritten && !isOpen(call));
-    const isClear = only?.kind === "client" && another === undefined && calls.isOnlySender(only) && !calls.hasUnreadNotification;
+    const isClear = only?.kind === "client" && another === undefined && calls.sent.isOnlySender(only) && !calls.sent.hasUnreadNotification;
     if (isClear && !this.#answersNotifications) return only.wireId;
     this.#answersNotifications = true;
     return undefined;
