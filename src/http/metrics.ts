@@ -203,14 +203,13 @@ function* valuesOf(name: string, { read, labels }: MetricDefinition, status: Sta
     for (const [value, ...texts] of found) yield { labels: named(texts), value };
     return;
   }
-  for (const { labels: texts, counts, count, sumMs } of found.values()) {
+  for (const { labels: texts, counts, sumMs } of found.values()) {
     const own = named(texts);
-    let total = 0;
-    for (const [index, bound] of BOUNDS_SECONDS.entries()) {
-      total += counts[index] ?? 0;
-      yield { metricName: `${name}_bucket`, labels: { ...own, le: bound }, value: total };
+    let count = 0;
+    for (const [index, inBucket] of counts.entries()) {
+      count += inBucket;
+      yield { metricName: `${name}_bucket`, labels: { ...own, le: BOUNDS_SECONDS[index] ?? "+Inf" }, value: count };
     }
-    yield { metricName: `${name}_bucket`, labels: { ...own, le: "+Inf" }, value: count };
     yield { metricName: `${name}_sum`, labels: own, value: sumMs / 1000 };
     yield { metricName: `${name}_count`, labels: own, value: count };
   }

@@ -214,9 +214,8 @@ export const BOUNDS_SECONDS: readonly number[] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.
 
 class Histogram {
   readonly labels: readonly string[];
-  /** Durations above the last bound count in `count` only. */
-  readonly counts = new Float64Array(BOUNDS_SECONDS.length);
-  count = 0;
+  /** The last one has the durations above the last bound. */
+  readonly counts = new Float64Array(BOUNDS_SECONDS.length + 1);
   sumMs = 0;
 
   constructor(labels: readonly string[]) {
@@ -224,13 +223,10 @@ class Histogram {
   }
 
   observe(durationMs: number): void {
-    this.count++;
     this.sumMs += durationMs;
-    for (let index = 0; index < BOUNDS_SECONDS.length; index++) {
-      if (durationMs > (BOUNDS_SECONDS[index] ?? 0) * 1000) continue;
-      this.counts[index] = (this.counts[index] ?? 0) + 1;
-      return;
-    }
+    let index = 0;
+    while (durationMs > (BOUNDS_SECONDS[index] ?? Infinity) * 1000) index++;
+    this.counts[index] = (this.counts[index] ?? 0) + 1;
   }
 }
 
@@ -259,7 +255,7 @@ function valuesOf(values: readonly string[]): ReadonlyMap<string, string> {
 }
 
 /** In all revisions and in the extension of tasks. */
-const METHODS = valuesOf([
+const METHODS: ReadonlySet<string> = new Set([
   "completion/complete",
   "initialize",
   "logging/setLevel",
@@ -333,7 +329,7 @@ export class RequestRecords {
   readonly #hasMetrics: boolean;
   /** Copies of the names of requests: a slice would keep its request in memory. */
   readonly #names = new Map<string, string>();
-  readonly #tools = new Map<string, string>();
+  readonly #tools = new Set<string>();
   #nextListAtMs = -Infinity;
   /** The kind of the last request: most are like it. */
   #lastKind: RequestKind | undefined;
@@ -344,9 +340,10 @@ export class RequestRecords {
 
   /** A defect here must not fail the request. @param request undefined for one of the sidecar itself. */
   ended(request: RequestRecord | undefined, isAccepted: boolean, ending: RequestEnding, body?: string): void {
+    const isFailure = !isSuccess(ending);
     const { answers, byKey } = this.#counters;
     if (isAccepted) {
-      if (ending === "results" || ending === "errors" || ending === "dismissed" || ending === "unread") answers[ending]++;
+      if (!isFailure || ending === "errors") answers[ending]++;
       else byKey.failures.count(ending);
     }
     if (request === undefined) return;
@@ -358,7 +355,6 @@ export class RequestRecords {
       request.method = kind.method;
       request.tool = kind.tool;
       request.endedAtMs = this.#nowMs();
-      const isFailure = !isSuccess(ending);
       const isToolFailure = ending === "results" && kind.method === "tools/call" && isToolError(body);
       request.ending = isToolFailure ? "tool_error" : ending;
       request.isError = isFailure || isToolFailure;
@@ -379,11 +375,11 @@ export class RequestRecords {
   }
 
   #kindOf({ method, tool, revision }: RequestRecord): RequestKind {
-    const toolName = tool ? (this.#tools.get(tool) ?? OTHER_TOOL) : "";
-    const version = revision === undefined ? "" : (VERSIONS.get(revision) ?? OTHER);
-    const name = METHODS.get(method) ?? OTHER;
     const kept = { method: this.#keptName(method), tool: tool && this.#keptName(tool), revision };
-    return { ...kept, name, toolName, version, queue: undefined, server: undefined, success: undefined };
+    const name = METHODS.has(method) ? kept.method : OTHER;
+    const toolName = kept.tool && (this.#tools.has(kept.tool) ? kept.tool : OTHER_TOOL);
+    const version = revision && (VERSIONS.get(revision) ?? OTHER);
+    return { ...kept, name, toolName: toolName ?? "", version: version ?? "", queue: undefined, server: undefined, success: undefined };
   }
 
   #observe({ acceptedAtMs, sentAtMs, endedAtMs, ending }: RequestRecord, kind: RequestKind, body: string | undefined): void {
@@ -432,10 +428,7 @@ export class RequestRecords {
       const name = stringOf(body, findPath(body, start, ["name"]));
       // Two names that are not well-formed could be written alike.
       const isUsable = name !== undefined && name.length <= MAX_TOOL_NAME_LENGTH && name.isWellFormed() && this.#redact(name) === name;
-      if (isUsable && !this.#tools.has(name) && this.#tools.size < MAX_TOOLS) {
-        const copy = detached(name, body);
-        this.#tools.set(copy, copy);
-      }
+      if (isUsable && !this.#tools.has(name) && this.#tools.size < MAX_TOOLS) this.#tools.add(detached(name, body));
     });
     // The last tool may have a name now.
     this.#lastKind = undefined;

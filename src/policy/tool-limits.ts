@@ -69,7 +69,7 @@ export function createToolLimits({ toolTimeoutsMs, toolConcurrency }: Config): (
   return (toolName) => limits.get(toolName);
 }
 
-/** Of each session, and of each tool from all sessions together, in all lanes. */
+/** The calls of each session, and of each tool from all sessions together, in all lanes. */
 export class CallRates {
   readonly #context: Context;
   readonly #ofCallers = new WeakMap<object, RateLimit>();

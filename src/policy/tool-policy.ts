@@ -41,7 +41,7 @@ export function invalidArgumentsResult(toolName: string, problems: readonly stri
 /** For what is added to a result: its id, the framing of one event, and members for another revision. */
 const ADDED_BYTES = 1024;
 
-/** Of one lane. The cheapest rules come first. */
+/** The rules of one lane. The cheapest rules come first. */
 class LaneRules implements LanePolicy {
   readonly #context: Context;
   readonly #policy: ToolPolicy;

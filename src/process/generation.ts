@@ -30,7 +30,7 @@ export class ServerProgram {
   readonly command: ChildCommand;
   readonly start: typeof startProcess;
   readonly readers: Set<OutputReader>;
-  /** Of a start. What slows one process down, such as a download, slows down all. */
+  /** The limit of a start. What slows one process down, such as a download, slows down all. */
   readyTimeoutMs: number;
   readonly #longestTimeoutMs: number;
 

@@ -62,7 +62,7 @@ export interface Attempt {
   readonly request: string;
   /** Added to the error of a server that supports other revisions only, or does not know the method. */
   readonly hint: string;
-  /** Of each request to a server without sessions. */
+  /** The `_meta` of each request to a server without sessions. */
   readonly meta?: Readonly<Record<string, unknown>>;
 }
 
@@ -72,7 +72,7 @@ export function initializeAttempt(clientInfo: ClientInfo, hint = "", capabilitie
   return { method: INITIALIZE, request: JSON.stringify({ jsonrpc: "2.0", id: HANDSHAKE_ID, method: INITIALIZE, params }), hint };
 }
 
-/** That of a private server's client, unchanged except for the id. */
+/** The `initialize` of a private server's client, unchanged except for the id. */
 export function clientAttempt(initialize: RequestMessage): Attempt {
   return { method: INITIALIZE, request: requestToServer(initialize, HANDSHAKE_ID), hint: "" };
 }
@@ -114,7 +114,7 @@ export class Handshake {
   readonly #onRefused: UpstreamListener["onRefused"];
   readonly #ended: PromiseWithResolvers<UpstreamHandshake>;
   readonly #deadline: Timer;
-  /** Of an error without an id, which then counts as the response. */
+  /** An error without an id counts as the response when this ends. */
   #unaddressed: NodeJS.Timeout | undefined;
 
   /** @param onRefused called after an error response that ends it. */

@@ -26,7 +26,7 @@ let spare = EMPTY;
 const MIN_SPARE_BYTES = 32 * 1024;
 const MAX_SPARE_BYTES = 2 * 1024 * 1024;
 
-/** Of the beginning and of the end of a line that is discarded. */
+/** The beginning, and the end, of a line that is discarded. */
 const END_BYTES = 256;
 
 /**
@@ -168,7 +168,7 @@ function discard(bytes: number, readers: readonly OutputReader[]): void {
 }
 
 export interface OutputListener {
-  /** Of a batch, with each message. */
+  /** Called with each message of a batch. */
   onReading(reading: Exclude<ServerReading, Batch> | OverlongLine): void;
   /** The listener or the reader has thrown. Further output is unreliable. */
   onDefect(error: unknown): void;
@@ -253,7 +253,7 @@ export class OutputReader {
         if (typeof line !== "string") this.#listener.onReading(line);
         else if (line.length > LONG_TEXT_LENGTH) return line;
         else {
-          const reading = readText(line, "server");
+          const reading = readText(line);
           if (reading.kind !== "batch" && isPlain(reading)) this.#listener.onReading(reading);
           else this.#deliver(withoutSteps(settle(line, reading)));
         }
@@ -309,7 +309,7 @@ export class OutputReader {
 }
 
 function* readLineInSteps(line: string): Generator<undefined, ServerReading> {
-  const reading = yield* readInSteps(line, "server");
+  const reading = yield* readInSteps(line);
   return isPlain(reading) ? reading : yield* settle(line, reading);
 }
 
@@ -325,7 +325,7 @@ export class StdinWriter implements UpstreamInput {
   readonly #stream: Writable;
   readonly #onDefect: (error: unknown) => void;
   #queue: Outgoing[] = [];
-  /** Of the lines in the current write, whose text is in memory until its end. */
+  /** The text of the lines in the current write is in memory until its end. */
   readonly #onBatchWritten: (() => void)[] = [];
   #isScheduled = false;
   #isWriting = false;

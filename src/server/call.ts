@@ -23,7 +23,7 @@ export type CallCheck = (onVerdict: (verdict: CallVerdict | undefined) => void) 
 export interface CallLimits {
   readonly timeoutMs?: number;
   readonly timeoutSetting?: "REQUEST_TIMEOUT_MS" | "TOOL_TIMEOUTS_MS" | undefined;
-  /** That of its tool, or of the sidecar's requests in the background. */
+  /** The semaphore of its tool, or of the sidecar's requests in the background. */
   readonly semaphore?: Semaphore;
   readonly check?: CallCheck | undefined;
 }
@@ -165,7 +165,7 @@ export class Call implements Outgoing {
   readonly account: MemoryAccount | undefined;
   readonly method: string;
   toolName: string | undefined;
-  /** That of the client's current request; undefined for a notification, a request that waits, and the sidecar's own. */
+  /** The reply to the client's current request; undefined for a notification, a request that waits, and the sidecar's own. */
   reply: Reply | undefined;
   /** The id at the server, also as progress token. A suspended call is repeated under another one. */
   wireId = Number.NaN;
@@ -336,7 +336,7 @@ export interface LaneLoad {
   readonly requestsInFlight: number;
   /** Messages of clients in the queue. */
   readonly waiting: number;
-  /** Of all lines that the server has not read. */
+  /** The bytes of all lines that the server has not read. */
   readonly queuedBytes: number;
 }
 

@@ -56,7 +56,7 @@ export class Calls {
   readonly tasks = new ClientTasks();
   readonly dropped: DropLog;
   input: UpstreamInput | undefined;
-  /** That of the current or the last generation; undefined before the first. */
+  /** The handshake of the current or the last generation; undefined before the first. */
   lastHandshake: UpstreamHandshake | undefined;
   /** Empty until all tools are listed, and while they are outdated. */
   readOnlyTools: ReadonlySet<string> = new Set();

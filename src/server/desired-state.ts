@@ -46,7 +46,7 @@ interface Resource {
 export class DesiredState {
   haveRootsChanged = false;
   readonly listeners = new Set<Caller>();
-  /** Of clients without a session, at a server without sessions. */
+  /** Subscriptions of clients without a session, at a server without sessions. */
   readonly subscriptions = new Set<ModernSubscription>();
   readonly #clients = new Map<Caller, Wants>();
   readonly #resources = new Map<string, Resource>();
@@ -262,7 +262,6 @@ export class LegacyDriver {
     if (level !== undefined) this.#ask({ method: "logging/setLevel", params: { level }, onEnded: this.#onLevelEnded });
     if (state.haveRootsChanged) calls.sendInternal(ROOTS_CHANGED);
     for (const request of requests) this.#ask(request);
-    for (const { memory } of state.subscribers) calls.sent.noteClient(memory.holder);
   }
 
   /** @param unwatched the resources that only this client was subscribed to. */
@@ -389,7 +388,6 @@ export class ModernDriver {
     this.#rejectedUris.clear();
     [this.#isCautious, this.#isInterrupted, this.#pauseMs] = [false, false, FIRST_PAUSE_MS];
     this.update();
-    for (const { memory } of this.#state.subscribers) this.#calls.sent.noteClient(memory.holder);
   }
 
   onLost(): void {

@@ -39,7 +39,7 @@ export interface InitializeRequest {
 export class SessionCapabilities {
   readonly #calls: Calls;
   readonly #endSession: (session: Session) => void;
-  /** Of the lists that the server may change: notifications as of the server, for a session that may have missed some. */
+  /** The changes of the lists that the server may change: notifications as of the server, for a session that may have missed some. */
   listChanges: readonly string[] = [];
   /** Undefined for a session that was taken up before the first generation was ready. */
   readonly #bySession = new Map<Session, Capabilities | undefined>();

@@ -51,7 +51,7 @@ export class Lane implements SessionLane, UpstreamListener {
   /** They have one queue, the first to lose a request if there are too many. */
   #heldOwner: HeldRequest["owner"] | undefined;
   readonly #capabilities: SessionCapabilities;
-  /** Of this generation: undefined until one of its requests is not answered, unless an idle server is pinged. */
+  /** Undefined until this generation leaves a request unanswered, unless an idle server is pinged. */
   #hangWatch: HangWatch | undefined;
   /** True if this generation seems to answer notifications with errors that have no id. */
   #answersNotifications = false;
@@ -243,7 +243,7 @@ export class Lane implements SessionLane, UpstreamListener {
     // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
     if (handshake.resultText !== former?.resultText) this.#capabilities.change(handshake, this.#isPrivate);
     for (const text of former === undefined ? [] : this.#capabilities.listChanges) {
-      const change = readMessage(text, "server");
+      const change = readMessage(text);
       if (change.kind === "notification") this.routing.onServerNotification(change);
     }
     if (handshake.era !== this.routing.era) {

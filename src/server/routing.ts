@@ -155,6 +155,7 @@ export class Routing {
     this.era = era;
     this.#driver = era === "legacy" ? this.#legacy : this.#modern;
     this.#driver.onReady(handshake);
+    for (const { memory } of this.state.subscribers) this.#calls.sent.noteClient(memory.holder);
     for (const subscription of this.state.subscriptions) {
       if (era === "modern") subscription.open();
       else subscription.end();

@@ -131,15 +131,12 @@ export class ServerTools {
 
   /** @param watcher the policy if it needs the tools. With RETRY=read-only, they are listed even without one. */
   constructor(calls: Calls, watcher: LanePolicy | undefined) {
-    const { context } = calls;
     this.#calls = calls;
     this.#watcher = watcher;
-    const list = (): void => {
+    this.#delayed = new Timer(calls.context.timers, () => {
       this.#isListing = false;
       this.#listAgain();
-    };
-    const fail = (): void => this.#onListed(noList("the sidecar could not ask for them"));
-    this.#delayed = new Timer(context.timers, () => context.defects.guard("tool listing", list, fail));
+    });
   }
 
   get areAwaited(): boolean {

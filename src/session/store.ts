@@ -119,7 +119,7 @@ export class SessionStore {
     const nowMs = this.#context.nowMs();
     if (nowMs - this.#searchedAtMs < SEARCH_MS) return;
     this.#searchedAtMs = nowMs;
-    // Those of shared servers never end by themselves.
+    // Sessions of shared servers never end by themselves.
     const abandoned = this.values()
       .filter((each) => (holder === ANY_HOLDER || each.memory.holder === holder) && each.memory.lastingBytes > 0)
       .filter(({ isInUse, lastUsedAtMs }) => !isInUse && nowMs - lastUsedAtMs >= ABANDONED_MS);
