@@ -202,7 +202,7 @@ class Endpoint {
   async ask(method: string, text: string, id: number): Promise<ResponseMessage> {
     const response = await this.#post(method, text);
     for await (const body of readTexts(response)) {
-      const read = readText(body, "server");
+      const read = readText(body);
       // Revision 2025-03-26 has batches. Other messages of an event stream are ignored.
       const messages = read.kind === "batch" ? read.messages : [read];
       const found = messages.find((message) => message.kind === "response" && message.id === id) as ResponseMessage | undefined;
@@ -244,7 +244,7 @@ class Endpoint {
   async #reject(response: Response): Promise<never> {
     let text = "";
     for await (const piece of readTexts(response)) text += piece;
-    const message = readText(text, "server");
+    const message = readText(text);
     const [line = ""] = text.trim().split(/[\r\n]/, 1);
     const { said, code } = message.kind === "response" ? readError(message) : { said: line };
     const { status, statusText } = response;

@@ -94,7 +94,6 @@ export class Outline {
 }
 
 const State = { value: 0, firstElement: 1, firstName: 2, name: 3, comma: 4, inString: 5, inName: 6, colon: 7 } as const;
-type State = (typeof State)[keyof typeof State];
 
 /** A value that is neither a string nor a container (RFC 8259 §3, §6). */
 const SCALAR = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[Ee][+-]?\d+)?/y;
@@ -118,7 +117,7 @@ export class JsonScanner {
   /** To be read when `isDone`. */
   isValid = false;
   outline = NOTHING;
-  #state: State = State.value;
+  #state: number = State.value;
   #index = 0;
 
   #depth = 0;

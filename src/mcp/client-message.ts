@@ -106,7 +106,8 @@ function findProblem(message: Message): string | undefined {
     (kind === "response" ? undefined : (findAmbiguity(outline, REWRITTEN) ?? findAmbiguity(outline, OF_META)));
   if (ambiguity !== undefined) return ambiguity;
   const ofResponse = outline.has(Slot.result) ? "result" : outline.has(Slot.error) ? "error" : undefined;
-  const foreign = outline.unknownName ?? (kind !== "response" ? ofResponse : outline.has(Slot.params) ? "params" : undefined);
+  const ofRequest = outline.has(Slot.method) ? "method" : outline.has(Slot.params) ? "params" : undefined;
+  const foreign = outline.unknownName ?? (kind === "response" ? ofRequest : ofResponse);
   if (foreign !== undefined) return `${JSON.stringify(shorten(foreign))} is not a member of a JSON-RPC ${kind}`;
   const exceeded = text.length > MIN_EXCEEDING_LENGTH ? describeExceeded(message) : undefined;
   if (kind === "response" && outline.has(Slot.result) && outline.has(Slot.error))

@@ -87,6 +87,8 @@ export const Slot = {
 export interface SentText {
   readonly text: string;
   readonly outline: Outline;
+  /** Changes for the receiver, not of the members of the outline. */
+  readonly edits?: readonly Edit[];
 }
 
 export interface RequestMessage extends SentText {
@@ -95,8 +97,6 @@ export interface RequestMessage extends SentText {
   readonly id: string | number;
   readonly idText: string;
   readonly method: string;
-  /** Changes for the server, not of the members of the outline. */
-  readonly edits?: readonly Edit[];
 }
 
 export interface NotificationMessage extends SentText {
@@ -159,8 +159,6 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-type Origin = "client" | "server";
-
 export function withoutSteps<Result>(work: Generator<undefined, Result>): Result {
   let step = work.next();
   while (step.done !== true) step = work.next();
@@ -169,24 +167,24 @@ export function withoutSteps<Result>(work: Generator<undefined, Result>): Result
 
 const SCANNER = new JsonScanner("", MESSAGE);
 
-export function readText(text: string, origin: Origin = "client"): Reading {
+export function readText(text: string): Reading {
   SCANNER.begin(text, MESSAGE);
   SCANNER.advance();
-  const message = SCANNER.isValid && SCANNER.isArray ? undefined : classify(SCANNER, origin);
+  const message = SCANNER.isValid && SCANNER.isArray ? undefined : classify(SCANNER);
   // The scanner must not keep the text in memory.
   SCANNER.begin("", MESSAGE);
-  return message ?? withoutSteps(readInSteps(text, origin));
+  return message ?? withoutSteps(readInSteps(text));
 }
 
-export function readMessage(text: string, origin: Origin = "client"): Message | InvalidMessage {
-  const reading = readText(text, origin);
+export function readMessage(text: string): Message | InvalidMessage {
+  const reading = readText(text);
   return reading.kind === "batch" ? { kind: "invalid", text, isJson: true, reason: BATCH_REASON, idText: undefined } : reading;
 }
 
-export function* readInSteps(text: string, origin: Origin = "client"): Generator<undefined, Reading> {
+export function* readInSteps(text: string): Generator<undefined, Reading> {
   const scanner = new JsonScanner(text, MESSAGE);
   yield* scanInSteps(scanner);
-  if (!scanner.isValid || !scanner.isArray) return classify(scanner, origin);
+  if (!scanner.isValid || !scanner.isArray) return classify(scanner);
   const messages: (Message | InvalidMessage)[] = [];
   let length = 0;
   const ofElement = new JsonScanner("", MESSAGE);
@@ -195,7 +193,7 @@ export function* readInSteps(text: string, origin: Origin = "client"): Generator
     // A request may be kept longer than the other elements.
     ofElement.begin(detached(text.slice(start, end), text), MESSAGE);
     yield* scanInSteps(ofElement);
-    messages.push(classify(ofElement, origin));
+    messages.push(classify(ofElement));
     length += end - start;
     if (length > STEP_LENGTH) yield;
     length %= STEP_LENGTH;
@@ -211,7 +209,7 @@ export function* scanInSteps(scanner: JsonScanner): Generator<undefined, void> {
   }
 }
 
-export function classify({ outline, isValid, isArray, isObject }: JsonScanner, origin: Origin): Message | InvalidMessage {
+export function classify({ outline, isValid, isArray, isObject }: JsonScanner): Message | InvalidMessage {
   const { text } = outline;
   if (!isValid) return { kind: "invalid", text, isJson: false, reason: "not JSON", idText: undefined };
   if (!isObject) return invalid(outline, isArray ? BATCH_REASON : "the message must be a JSON object");
@@ -219,8 +217,8 @@ export function classify({ outline, isValid, isArray, isObject }: JsonScanner, o
   const idKind = outline.firstAt(Slot.id);
   if (outline.stringAt(Slot.jsonrpc) !== "2.0") return invalid(outline, NO_VERSION);
   const isResponse = outline.has(Slot.result) || outline.has(Slot.error);
-  // A server's method beside a result, if it is not a string, is one more member without meaning.
-  if (!outline.has(Slot.method) || (isResponse && origin === "server" && outline.firstAt(Slot.method) !== '"')) {
+  // Beside a result, a method that is not a string is one more member without meaning.
+  if (!outline.has(Slot.method) || (isResponse && outline.firstAt(Slot.method) !== '"')) {
     if (!isResponse) return invalid(outline, NO_CONTENT);
     if (id === undefined && idKind !== "" && idKind !== "n") return invalid(outline, '"id" must be a string or a number');
     return { kind: "response", text, outline, id, isError: outline.has(Slot.error) };

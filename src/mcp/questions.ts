@@ -4,7 +4,6 @@ import { decodeString, detached, shorten, walk } from "../json/text.ts";
 import { AskKind, type AskKinds, AskMethod, capabilitiesFor, isSubset, kindsOf } from "./capabilities.ts";
 import { SidecarError } from "./errors.ts";
 import { MetaKey, readMessage, type RequestMessage, type ResponseMessage, Slot } from "./message.ts";
-import type { FoundResult } from "./translate.ts";
 
 const INPUT_REQUIRED = "input_required";
 
@@ -47,10 +46,11 @@ export function readInputRequired(text: string, result: number): InputRequired |
  * Returns the error in place of a result that asks a client without a session for what it has not declared. A task asks in the result of
  * `tasks/get`.
  */
-export function checkQuestions({ text, result, resultType }: FoundResult, method: string, declared: AskKinds): SidecarError | undefined {
-  const mayAsk = stringOf(text, resultType) === INPUT_REQUIRED || (method.startsWith("tasks/") && text[result.start] === "{");
-  if (!mayAsk || findPath(text, result.start, ["inputRequests"]) === undefined) return undefined;
-  const asked = readInputRequired(text, result.start);
+export function checkQuestions(response: ResponseMessage, method: string, declared: AskKinds): SidecarError | undefined {
+  const { text, outline } = response;
+  const mayAsk = isInputRequired(response) || (method.startsWith("tasks/") && outline.firstAt(Slot.result) === "{");
+  if (!mayAsk || findPath(text, outline.start(Slot.result), ["inputRequests"]) === undefined) return undefined;
+  const asked = readInputRequired(text, outline.start(Slot.result));
   return typeof asked === "string" ? invalidQuestion(asked) : checkDeclared(asked.questions, declared);
 }
 
@@ -93,7 +93,7 @@ function readQuestion(keyText: string, text: string): InputRequest | undefined {
   const { spans, double } = findMembers(text, 0, ["method", "params"]);
   const [method, params] = spans.map((span) => textOf(text, span));
   if (double !== undefined || method === undefined || (params !== undefined && !params.startsWith("{"))) return undefined;
-  const request = readMessage(`{"jsonrpc":"2.0","id":0,"method":${method},"params":${params ?? "{}"}}`, "server");
+  const request = readMessage(`{"jsonrpc":"2.0","id":0,"method":${method},"params":${params ?? "{}"}}`);
   const kinds = request.kind === "request" ? kindsOf(request) : 0;
   if (request.kind !== "request" || kinds === 0) return undefined;
   return { keyText, kinds, request };
@@ -104,7 +104,7 @@ export function withElicitationId({ kinds, request }: InputRequest, id: string):
   const { text, outline } = request;
   if (kinds !== AskKind.url) return request;
   const edits = setMembers(text, outline.start(Slot.params), [["elicitationId", JSON.stringify(id)]]);
-  const edited = readMessage(applyEdits(text, edits), "server");
+  const edited = readMessage(applyEdits(text, edits));
   return edited.kind === "request" ? edited : request;
 }
 

@@ -55,7 +55,7 @@ export function* settle(line: string, reading: Reading): Generator<undefined, Se
   const start = skipInvisible(line);
   const end = messageEnd(line, start);
   if (start > 0 || end < line.length) {
-    const inner = yield* readInSteps(line.slice(start, end), "server");
+    const inner = yield* readInSteps(line.slice(start, end));
     if (inner.kind !== "invalid" || inner.isJson) return yield* settle(inner.text, inner);
   }
   return yield* findResponse(line, start);
@@ -80,7 +80,7 @@ function* findResponse(line: string, visible: number): Generator<undefined, Resp
     const scanner = new JsonScanner(line.slice(start, messageEnd(line, start)), MESSAGE);
     yield* scanInSteps(scanner);
     if (scanner.isValid) {
-      const found = classify(scanner, "server");
+      const found = classify(scanner);
       const response = isPlain(found) ? found : yield* settleOne(found);
       if (response.kind === "response" && response.id !== undefined) return { kind: "after-text", text: line, response };
       break;
@@ -110,7 +110,7 @@ function* settleOne(message: Message | InvalidMessage): Generator<undefined, Mes
   if (settled === text) return message;
   const scanner = new JsonScanner(settled, MESSAGE);
   yield* scanInSteps(scanner);
-  return classify(scanner, "server");
+  return classify(scanner);
 }
 
 function withAnsweredId(message: InvalidMessage, idText: string | undefined): InvalidMessage {

@@ -229,32 +229,13 @@ export function requestToModernServer(
   return { ...request, edits: edit === undefined ? edits : [edit, ...edits] };
 }
 
-/** The parts of a response that are checked or changed for a client of the other era. */
-export interface FoundResult {
-  readonly text: string;
-  readonly edits: readonly Edit[];
-  readonly result: Span;
-  readonly resultType: Span | undefined;
-  readonly meta: Span | undefined;
-  readonly requestState: Span | undefined;
-}
-
 /**
- * Undefined for an error. @param response the server's message, if the body differs from it in the id only: it has been searched already.
+ * Undefined for an error. @param response the server's message, if the body differs from it in the id only: it has been read already.
  */
-export function findResult(body: string, idText: string, response: ResponseMessage | undefined): FoundResult | undefined {
-  const message = response ?? readMessage(body, "server");
-  const result = message.kind === "response" ? message.outline.span(Slot.result) : undefined;
-  if (message.kind !== "response" || result === undefined) return undefined;
-  const { outline, text } = message;
-  return {
-    text,
-    edits: response === undefined ? [] : editsOf(response, idText, Slot.id),
-    result,
-    resultType: outline.span(Slot.resultType),
-    meta: outline.span(Slot.resultMeta),
-    requestState: outline.span(Slot.requestState),
-  };
+export function findResult(body: string, idText: string, response: ResponseMessage | undefined): ResponseMessage | undefined {
+  const message = response ?? readMessage(body);
+  if (message.kind !== "response" || !message.outline.has(Slot.result)) return undefined;
+  return response === undefined ? message : { ...response, edits: editsOf(response, idText, Slot.id) };
 }
 
 /** The types of the revision, and the one of its extension for tasks. */
@@ -265,16 +246,17 @@ const SESSION_TYPES: ReadonlySet<string> = new Set(["complete"]);
  * Returns the error in place of a result of an unknown type, which a client must not take for a complete one (MCP 2026-07-28, basic,
  * ResultType).
  */
-export function checkResultType({ text, resultType: span }: FoundResult, known = MODERN_TYPES): SidecarError | undefined {
-  if (span === undefined || known.has(stringOf(text, span) ?? "")) return undefined;
-  const message = `The MCP server answered with a result of the type ${shorten(text.slice(span.start, span.end))}, which this request cannot have. The request was sent and may have taken effect.`;
+export function checkResultType({ outline }: ResponseMessage, known = MODERN_TYPES): SidecarError | undefined {
+  const type = outline.textAt(Slot.resultType);
+  if (type === undefined || known.has(outline.stringAt(Slot.resultType) ?? "")) return undefined;
+  const message = `The MCP server answered with a result of the type ${shorten(type)}, which this request cannot have. The request was sent and may have taken effect.`;
   return new SidecarError("UNKNOWN_RESULT_TYPE", message, { sent: true });
 }
 
 /** MCP 2026-07-28, extension io.modelcontextprotocol/tasks. Undefined if the result begins no task. */
-export function createdTask({ text, result, resultType }: FoundResult): string | undefined {
-  if (stringOf(text, resultType) !== "task") return undefined;
-  return stringOf(text, findPath(text, result.start, ["taskId"]) ?? findPath(text, result.start, ["task", "taskId"]));
+export function createdTask({ text, outline }: ResponseMessage): string | undefined {
+  if (outline.stringAt(Slot.resultType) !== "task") return undefined;
+  return stringOf(text, findPath(text, outline.start(Slot.result), ["taskId"])) ?? outline.stringAt(Slot.taskId);
 }
 
 /** MCP 2026-07-28, basic/utilities/mrtr. */
@@ -312,8 +294,8 @@ export function transformToModernClient(
   return (body: string, idText: string, response?: ResponseMessage): string => {
     const found = findResult(body, idText, response);
     if (found !== undefined) {
-      const { text, edits, result } = found;
-      return text[result.start] === "{" ? applyEdits(text, [...edits, ...resultEdits(found, method, serverInfo)]) : body;
+      const { text, edits = [] } = found;
+      return found.outline.firstAt(Slot.result) === "{" ? applyEdits(text, [...edits, ...resultEdits(found, method, serverInfo)]) : body;
     }
     const error = findPath(body, 0, ["error"]);
     if (error === undefined) return body;
@@ -324,11 +306,13 @@ export function transformToModernClient(
   };
 }
 
-function resultEdits({ text, result, resultType, meta }: FoundResult, method: string, serverInfo: string | undefined): Edit[] {
+function resultEdits({ text, outline }: ResponseMessage, method: string, serverInfo: string | undefined): Edit[] {
+  const start = outline.start(Slot.result);
+  const [resultType, meta] = [outline.span(Slot.resultType), outline.span(Slot.resultMeta)];
   if (resultType === undefined && meta === undefined && !CACHEABLE_METHODS.test(method)) {
     // Nearly all results of calls, at less than half of the cost.
     const metaMember = serverInfo === undefined ? "" : `,"_meta":{"${MetaKey.serverInfo}":${serverInfo}}`;
-    return [firstMembers(text, result.start, `"resultType":"complete"${metaMember}`)];
+    return [firstMembers(text, start, `"resultType":"complete"${metaMember}`)];
   }
   const members: (readonly [name: string, valueText: string])[] = [["resultType", '"complete"']];
   const present: (Span | undefined)[] = [resultType];
@@ -338,10 +322,10 @@ function resultEdits({ text, result, resultType, meta }: FoundResult, method: st
   }
   if (CACHEABLE_METHODS.test(method)) {
     members.push(...CACHE_HINTS);
-    present.push(...findMembers(text, result.start, CACHE_HINT_NAMES).spans);
+    present.push(...findMembers(text, start, CACHE_HINT_NAMES).spans);
   }
-  const edits = setMembers(text, result.start, members, present);
-  return method === "tools/list" ? [...edits, ...taskEdits(text, result.start)] : edits;
+  const edits = setMembers(text, start, members, present);
+  return method === "tools/list" ? [...edits, ...taskEdits(text, start)] : edits;
 }
 
 /**
@@ -365,14 +349,14 @@ const NEW_MEMBERS: ReadonlySet<string> = new Set(["resultType", "ttlMs", "cacheS
 /** As a client of a session reads it. */
 export function responseForSession(body: string, idText: string, method: string, response?: ResponseMessage): string | SidecarError {
   const found = findResult(body, idText, response);
-  if (found === undefined || found.text[found.result.start] !== "{") return body;
+  if (found?.outline.firstAt(Slot.result) !== "{") return body;
   const error = checkResultType(found, SESSION_TYPES);
   if (error !== undefined) return error;
-  const { text } = found;
-  const { start } = found.result;
-  const ofResult = removeMetaKey(text, start, found.meta, MetaKey.serverInfo, NEW_MEMBERS);
+  const { text, outline, edits = [] } = found;
+  const start = outline.start(Slot.result);
+  const ofResult = removeMetaKey(text, start, outline.span(Slot.resultMeta), MetaKey.serverInfo, NEW_MEMBERS);
   const ofMethod = method === "tools/call" ? structuredEdits(text, start) : method === "tools/list" ? outputSchemaEdits(text, start) : [];
-  return ofResult.length + ofMethod.length === 0 ? body : applyEdits(text, found.edits.concat(ofResult, ofMethod));
+  return ofResult.length + ofMethod.length === 0 ? body : applyEdits(text, edits.concat(ofResult, ofMethod));
 }
 
 /** In a session, structured content is an object (MCP 2025-11-25, schema, CallToolResult). */

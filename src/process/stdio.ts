@@ -267,7 +267,7 @@ export class OutputReader {
         if (typeof line !== "string") this.#listener.onReading(line);
         else if (line.length > LONG_TEXT_LENGTH) return line;
         else {
-          const reading = readText(line, "server");
+          const reading = readText(line);
           if (reading.kind !== "batch" && isPlain(reading)) this.#listener.onReading(reading);
           else this.#deliver(withoutSteps(settle(line, reading)));
         }
@@ -323,7 +323,7 @@ export class OutputReader {
 }
 
 function* readLineInSteps(line: string): Generator<undefined, ServerReading> {
-  const reading = yield* readInSteps(line, "server");
+  const reading = yield* readInSteps(line);
   return isPlain(reading) ? reading : yield* settle(line, reading);
 }
 

@@ -130,7 +130,7 @@ export class AskingCall implements Askable, ReplyTarget {
     this.#outcome?.memory.release();
     const outcome = this.#outcome?.response ?? internalError(true);
     if (outcome instanceof SidecarError) return reply.fail(outcome);
-    const response = readMessage(outcome, "server");
+    const response = readMessage(outcome);
     if (response.kind === "response") reply.respond(responseToClient(response, reply.idText));
     else reply.fail(internalError(true));
   }

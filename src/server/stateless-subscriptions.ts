@@ -86,7 +86,7 @@ class LegacySubscription extends StatelessClient {
     this.#pending.clear();
     this.#pendingMemory.resize(0);
     for (const text of texts) {
-      const message = readMessage(text, "server");
+      const message = readMessage(text);
       if (message.kind !== "notification") continue;
       if (accepts(this.#accepted, message.method, message.outline.stringAt(Slot.uri)))
         this.#reply.emit(withSubscriptionId(text, this.#reply.idText));
