@@ -46,7 +46,6 @@ export class Lane implements SessionLane, UpstreamListener {
   readonly routing: Routing;
   onQuestion: ((request: RequestMessage) => void) | undefined;
   readonly #policy: LanePolicy | undefined;
-  readonly #isPrivate: boolean;
   /** For sessions that may not use the server. It has no slots: they are routed again. */
   readonly #held = new Semaphore("the server", 0);
   /** They have one queue, the first to lose a request if there are too many. */
@@ -75,7 +74,6 @@ export class Lane implements SessionLane, UpstreamListener {
     this.tools = new ServerTools(this.calls, policy?.needsTools === true ? policy : undefined);
     this.#capabilities = new SessionCapabilities(this.calls, endSession);
     this.routing = createRouting(this.calls, this.tools);
-    this.#isPrivate = this.routing.isPrivate;
     this.calls.onTimeout = (call) => this.#watch()?.onTimeout(call);
     this.calls.onAbandoned = (call) => this.#watch()?.onAbandoned(call);
   }
@@ -120,7 +118,11 @@ export class Lane implements SessionLane, UpstreamListener {
     const answer = (): void => {
       const { lastHandshake } = calls;
       if (lastHandshake === undefined) return calls.end(call, calls.notReady());
-      const { protocolVersion, resultText } = answerTo(lastHandshake, this.#isPrivate, request.outline.stringAt(Slot.requestedVersion));
+      const { protocolVersion, resultText } = answerTo(
+        lastHandshake,
+        this.routing.isOfOneClient,
+        request.outline.stringAt(Slot.requestedVersion),
+      );
       calls.end(call, open(protocolVersion) ?? { resultText });
     };
     call.onReady = () => defects.guard("session start", answer, () => calls.end(call, internalError(false)));
@@ -129,7 +131,7 @@ export class Lane implements SessionLane, UpstreamListener {
       if (!hasResult) onFailed();
     };
     const { isReady } = calls.queue;
-    const expiresAtMs = reply.acceptedAtMs + (this.#isPrivate ? config.requestTimeoutMs : config.holdTimeoutMs);
+    const expiresAtMs = reply.acceptedAtMs + (this.routing.isOfOneClient ? config.requestTimeoutMs : config.holdTimeoutMs);
     const hold = (): SidecarError | undefined => calls.roomError(request.text) ?? calls.hold(call, expiresAtMs);
     const error = this.#isDraining ? shuttingDown() : isReady ? undefined : hold();
     if (error !== undefined) {
@@ -242,7 +244,7 @@ export class Lane implements SessionLane, UpstreamListener {
     calls.noteSentLine();
     this.tools.onReady();
     // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
-    if (handshake.resultText !== former?.resultText) this.#capabilities.change(handshake, this.#isPrivate);
+    if (handshake.resultText !== former?.resultText) this.#capabilities.change(handshake, this.routing.isOfOneClient);
     for (const text of former === undefined ? [] : this.#capabilities.listChanges) {
       const change = readMessage(text);
       if (change.kind === "notification") this.routing.onServerNotification(change);
@@ -258,7 +260,7 @@ export class Lane implements SessionLane, UpstreamListener {
   }
 
   onRefused(response: ResponseMessage): void {
-    if (!this.#isPrivate) return;
+    if (!this.routing.isOfOneClient) return;
     // The server would reject the next one too.
     for (const call of this.#initializing) {
       call.onRefused?.(response);

@@ -36,11 +36,11 @@ export type Profile =
     };
 
 /**
- * Chooses the kind of server for a client (docs/ARCHITECTURE.md, servers).
+ * Chooses the kind of server for a client.
  *
  * @param era that of the shared server, and of a second process; undefined until it is known.
  */
-export function profileOf(
+export function kindOfServer(
   isolation: Config["isolation"],
   era: { readonly shared?: ServerEra | undefined; readonly second?: ServerEra | undefined },
   client: "session" | "request",
@@ -382,7 +382,7 @@ export class Pool {
   }
 
   #kindFor(client: "session" | "request", isAskable: boolean): Profile["kind"] {
-    return profileOf(this.#context.config.isolation, { shared: this.#sharedEra, second: this.#secondEra }, client, isAskable);
+    return kindOfServer(this.#context.config.isolation, { shared: this.#sharedEra, second: this.#secondEra }, client, isAskable);
   }
 
   #serverFor(held: HeldRequest, declared: AskKinds): PooledServer | SidecarError {

@@ -31,13 +31,14 @@ const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([
  */
 export class Routing {
   readonly state = new DesiredState();
+  /** True for a private server, also when several sessions of its client share it. */
+  readonly isOfOneClient: boolean;
   readonly asking: SharedQuestions | undefined;
   /** The era of the current or the last run. Requests that wait have its form. */
   era: ServerEra;
   readonly #calls: Calls;
   readonly #tools: ServerTools;
   #private: PrivateSession | undefined;
-  readonly #isOfOneClient: boolean;
   readonly #legacy: LegacyDriver;
   readonly #modern: ModernDriver;
   readonly #sessions: ModernSessions;
@@ -50,7 +51,7 @@ export class Routing {
    */
   constructor(calls: Calls, tools: ServerTools, era: ServerEra = "legacy", first?: PrivateSession, onFree?: () => void) {
     [this.#calls, this.#tools, this.era, this.#private] = [calls, tools, era, first];
-    this.#isOfOneClient = first !== undefined;
+    this.isOfOneClient = first !== undefined;
     this.asking = onFree && new SharedQuestions(calls, onFree);
     this.#legacy = new LegacyDriver(calls, this.state, first !== undefined);
     this.#modern = new ModernDriver(calls, this.state, ({ lists }) => this.#onReopened(lists));
@@ -86,7 +87,7 @@ export class Routing {
     if (method === "resources/subscribe") return this.#driver.subscribe(caller, outline.stringAt(Slot.uri));
     if (method === "resources/unsubscribe") return this.#driver.unsubscribe(caller, outline.stringAt(Slot.uri));
     if (isModern) return this.#sessions.decide(caller, request, reply);
-    return !this.#isOfOneClient && method.startsWith("tasks/") ? this.#checkTask(caller, request) : undefined;
+    return !this.isOfOneClient && method.startsWith("tasks/") ? this.#checkTask(caller, request) : undefined;
   }
 
   /** @returns the text for the server; undefined if it must not get it. */

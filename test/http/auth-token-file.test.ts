@@ -10,7 +10,7 @@ import { RawConnection } from "../support/raw-connection.ts";
 import type { RunningSidecar, StartOptions } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
-import { flagsForTokens, tokenClients, TOKENS } from "../support/token-clients.ts";
+import { tokenClients, TOKENS } from "../support/token-clients.ts";
 
 const FIRST = "first-token-0123456789";
 const SECOND = "second-token-0123456789";
@@ -186,14 +186,13 @@ const ENV = { FIXTURE_INITIALIZE_RESULT: offer(CAPABILITIES) };
 // The server without sessions is the shared process; that of both eras has a second one; the last one has sessions.
 describe.each(["modern-only", "dual", "keeps-state"])("the removal of a token, with a server in mode %s", (mode) => {
   it("a removed token ends its subscriptions and calls, and not those of another token", async () => {
-    await using directory = await TempDir.create();
-    await using sidecar = await HttpBench.start({ mode, env: ENV, flags: await flagsForTokens(directory) });
+    await using sidecar = await HttpBench.start({ mode, env: ENV, hasTokens: true });
     const [client, other] = tokenClients(sidecar, {});
     const revoked = await client.listen(EVERYTHING, { id: 1 });
     await using kept = await other.listen({ toolsListChanged: true }, { id: 1 });
     const call = client.callTool("hang");
     const [wireId] = await waitForHanging(other, 1);
-    await writeFile(directory.file("tokens"), OTHERS.join("\n"));
+    await writeFile(sidecar.directory.file("tokens"), OTHERS.join("\n"));
     expect(await revoked.rest()).toMatchObject([{ id: 1, result: { resultType: "complete" } }]);
     expect((await call).error?.data).toMatchObject({ code: "REQUEST_CANCELLED", sent: true });
     expect((await client.begin("subscriptions/listen", { notifications: {} })).status).toBe(401);

@@ -11,8 +11,7 @@ import { initializeRequest, McpClient, toolCall } from "../support/mcp-client.ts
 import { META, type ModernClient, type ModernListen, type ModernReply } from "../support/modern-client.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";
-import { TempDir } from "../support/temp-dir.ts";
-import { flagsForTokens, tokenClients, TOKENS } from "../support/token-clients.ts";
+import { tokenClients, TOKENS } from "../support/token-clients.ts";
 
 const SAMPLING = { sampling: {} };
 
@@ -71,10 +70,9 @@ function parse({ body }: HttpReply): JsonRpcMessage {
 }
 
 it("a further request gets 429 and its own id until one is answered", async () => {
-  await using directory = await TempDir.create();
   await using sidecar = await HttpBench.start({ flags: REQUESTS });
   const [client, other] = [await sidecar.client(), await sidecar.client()];
-  const path = directory.file("go");
+  const path = sidecar.directory.file("go");
   const { refused, others } = await exceed(client, path);
   const { id } = parse(refused);
   if (id === undefined) throw new Error("the id is missing");
@@ -203,8 +201,7 @@ describe("SESSION_CALLS_PER_MINUTE for clients without a session", () => {
   const FLAGS = ["--session-calls-per-minute", "3"];
 
   it("each token has a rate of its own, whatever its connections and names", async () => {
-    await using directory = await TempDir.create();
-    await using sidecar = await HttpBench.start({ flags: [...FLAGS, ...(await flagsForTokens(directory))] });
+    await using sidecar = await HttpBench.start({ hasTokens: true, flags: FLAGS });
     using agent = closing(new Agent({ keepAlive: true, localAddress: "127.0.0.2" }));
     const first = sidecar.modernClient({ token: FIRST });
     const startedAtMs = performance.now();
@@ -268,8 +265,7 @@ describe("the resources of subscriptions", () => {
     },
     { what: "without sessions", mode: "modern-only", env: {} },
   ])("a client watches at most 10,000 in all its subscriptions, server $what", async ({ mode, env }) => {
-    await using directory = await TempDir.create();
-    await using sidecar = await HttpBench.start({ mode, env, flags: await flagsForTokens(directory) });
+    await using sidecar = await HttpBench.start({ mode, env, hasTokens: true });
     const [client, other] = tokenClients(sidecar, {});
     const filter = { resourceSubscriptions: Array.from({ length: 1000 }, (_, index) => `x://${index}`) };
     const [first, ...more] = await Promise.all(Array.from({ length: 10 }, () => client.listen(filter)));

@@ -12,7 +12,6 @@ import { openUnread } from "../support/open-sockets.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";
-import { TempDir } from "../support/temp-dir.ts";
 
 /** The drain ends when its requests have, however busy the machine is. */
 const LONG_DRAIN = ["--drain-timeout-ms", "600000"];
@@ -74,9 +73,8 @@ it("requests on connections that are not accepted yet are answered", async () =>
 });
 
 it("two pipelined requests are both answered before their connection is closed", async () => {
-  await using dir = await TempDir.create();
-  const path = dir.file("go");
   await using sidecar = await HttpBench.start({ flags: LONG_DRAIN });
+  const path = sidecar.directory.file("go");
   const client = await sidecar.client();
   using connection = await RawConnection.open(sidecar.origin);
   await connection.write(postBytes(toolCall("wait_for_file", { path }, 1), client.sessionId));
@@ -95,9 +93,8 @@ it("two pipelined requests are both answered before their connection is closed",
 });
 
 it("event streams end whole: GET streams at once, others after their response", async () => {
-  await using dir = await TempDir.create();
-  const path = dir.file("go");
   await using sidecar = await HttpBench.start({ flags: LONG_DRAIN });
+  const path = sidecar.directory.file("go");
   const client = await sidecar.client();
   using get = await RawConnection.open(sidecar.origin);
   await get.write(getBytes("/mcp", client.getHeaders()));

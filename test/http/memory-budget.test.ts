@@ -1,4 +1,3 @@
-import { writeFile } from "node:fs/promises";
 import type { Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 import { say } from "../support/held-call.ts";
@@ -8,15 +7,14 @@ import { JSON_HEADERS, type McpClient, toolCall } from "../support/mcp-client.ts
 import { openUnread } from "../support/open-sockets.ts";
 import { readError } from "../support/error-reply.ts";
 import { type JsonRpcMessage, readResponse } from "../support/json-rpc.ts";
-import { TempDir } from "../support/temp-dir.ts";
 import { HttpBench } from "../support/http-bench.ts";
+import { TOKENS } from "../support/token-clients.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { type Status, readStatus } from "../support/status.ts";
 
 const MIB = 1024 * 1024;
 const BUDGET_BYTES = 8 * MIB;
 const FLAGS = ["--memory-budget-bytes", String(BUDGET_BYTES)];
-const TOKENS = ["the-token-of-the-deaf-client", "the-token-of-the-other-client"] as const;
 const GREEDY = "127.0.0.2";
 const OTHER = "127.0.0.3";
 
@@ -130,10 +128,7 @@ describe("the memory budget", () => {
   });
 
   it("clients that read nothing are disconnected, and another client is served meanwhile", async () => {
-    await using dir = await TempDir.create();
-    const tokenFile = dir.file("tokens");
-    await writeFile(tokenFile, TOKENS.join("\n"));
-    await using sidecar = await HttpBench.start({ flags: [...FLAGS, "--auth-token-file", tokenFile, "--replay-max-bytes", "1"] });
+    await using sidecar = await HttpBench.start({ hasTokens: true, flags: [...FLAGS, "--replay-max-bytes", "1"] });
     const [deaf, client] = [await sidecar.client({ token: TOKENS[0] }), await sidecar.client({ token: TOKENS[1] })];
     const unread: (Socket & Disposable)[] = [];
     for (let count = 0; count < 8; count++) unread.push(await openUnread(sidecar.origin, getBytes("/mcp", deaf.getHeaders())));
