@@ -45,6 +45,9 @@ const PROBE_BOOTS = 3;
 
 /** It shares no state with other servers of the sidecar. */
 export class McpServer {
+  readonly firstReady: Promise<UpstreamHandshake>;
+  /** Resolves to undefined after `stop`. */
+  readonly failed: Promise<SupervisorFailure | undefined>;
   readonly #context: Context;
   readonly #program: ServerProgram;
   readonly #clientInfo: ClientInfo;
@@ -52,8 +55,7 @@ export class McpServer {
   readonly #activity: RecentActivity | undefined;
   readonly #pool: Pool;
   readonly #sessions: SessionStore;
-  readonly #eventLog: EventLog;
-  readonly #opener: SessionOpener;
+  readonly #replica: string;
   readonly #stateless: StatelessRequests | undefined;
   /** The time that the first process took to be ready. */
   #bootMs = 0;
@@ -72,15 +74,18 @@ export class McpServer {
     const sessions = (this.#sessions = new SessionStore(context));
     this.#pool = new Pool(context, sessions, (profile, name) => this.#createServer(profile, name), clientInfo);
     const keys = new SessionKeys(config.sessionKeys, config.serverName);
-    const eventLog = (this.#eventLog = new EventLog(context));
-    this.#opener = new SessionOpener(context, this.#pool, sessions, new SessionIds(context, keys), eventLog);
+    const eventLog = new EventLog(context);
+    this.#replica = eventLog.replica;
+    const opener = new SessionOpener(context, this.#pool, sessions, new SessionIds(context, keys), eventLog);
     if (servesStateless) {
-      const parked = isolation === "shared" ? undefined : new ParkedCalls(context, eventLog.replica);
+      const parked = isolation === "shared" ? undefined : new ParkedCalls(context, this.#replica);
       this.#stateless = new StatelessRequests(context, this.#pool, parked, keys);
     }
-    const endpoint = (this.#endpoint = new McpEndpoint(context, this.#opener, sessions, this.#stateless));
-    this.#legacySse = config.legacySse === "on" ? new LegacySse(context, this.#opener, sessions, endpoint) : undefined;
+    const endpoint = (this.#endpoint = new McpEndpoint(context, opener, sessions, this.#stateless));
+    this.#legacySse = config.legacySse === "on" ? new LegacySse(context, opener, sessions, endpoint) : undefined;
     memory.onShortage("share", (bytes, holder) => this.#pool.freeUnsent(bytes, holder));
+    const { failed, supervisor } = this.#pool.shared;
+    [this.failed, this.firstReady] = [failed, supervisor.firstReady];
     const startedAtMs = nowMs();
     void this.firstReady.then(({ era }) => {
       this.#bootMs = nowMs() - startedAtMs;
@@ -92,18 +97,9 @@ export class McpServer {
     return { endpoint: this.#endpoint.route, ...this.#legacySse?.routes };
   }
 
-  get firstReady(): Promise<UpstreamHandshake> {
-    return this.#pool.shared.supervisor.firstReady;
-  }
-
-  /** Undefined after `stop`. */
-  get failed(): Promise<SupervisorFailure | undefined> {
-    return this.#pool.shared.failed;
-  }
-
   status() {
     return {
-      replica: this.#eventLog.replica,
+      replica: this.#replica,
       ...describeServer(this.#upstreamStatus()),
       asksSince: this.#pool.asksSince,
       lanes: this.#pool.load,

@@ -86,7 +86,6 @@ export class StartDisplay {
     });
   }
 
-  /** To be called once, when the server is ready. */
   async showReady(
     sidecar: Pick<Sidecar, "address" | "pageAddress" | "toolNames">,
     { resultText }: { readonly resultText: string },

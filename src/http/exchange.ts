@@ -45,7 +45,7 @@ export interface MessageReceiver {
 }
 
 /**
- * An HTTP request to the endpoint, and its response. A POST has a body with one message, or a batch (revision 2025-03-26).
+ * An HTTP request of an MCP client, and its response. A POST has a body with one message, or a batch (revision 2025-03-26).
  *
  * The response to its requests is a JSON body, unless a message precedes it or it takes long: then it is a stream, if the client accepts one.
  * The responses of a batch count as unread output until the last one.

@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import type { ServerResponse } from "node:http";
 import { type Context, onDrain } from "../context.ts";
 import { BATCH_REFUSED } from "../mcp/client-message.ts";
 import { SidecarError } from "../mcp/errors.ts";
@@ -18,7 +17,7 @@ import type { SseConnection } from "./event-streams.ts";
 import { Exchange, type MessageReceiver } from "./exchange.ts";
 import { rejectUnauthorized } from "./guards.ts";
 import { answerOneWay, forwardOneWay, type McpEndpoint } from "./post.ts";
-import { errorBody, holderOf, type Route, sendAccepted, sendError, sendProblem } from "./response.ts";
+import { errorBody, type Route, sendAccepted, sendError, sendProblem } from "./response.ts";
 
 /** The connection on which a client reads all messages, and its session. Nothing is kept for replay: the session ends with the connection. */
 class LegacySsePair implements EventSink, ReplyTarget {
@@ -36,9 +35,9 @@ class LegacySsePair implements EventSink, ReplyTarget {
   #initialize: { readonly reply: Reply; readonly stream: EventStream } | undefined;
   #isEnding = false;
 
-  /** @param path the path of the stream, as the client has written it. */
-  constructor(context: Context, connection: SseConnection, path: string, owner: Principal | undefined, memory: MemoryAccount) {
-    [this.#context, this.#connection, this.owner, this.memory] = [context, connection, owner, memory];
+  constructor(context: Context, connection: SseConnection, { request, principal }: Exchange, memory: MemoryAccount) {
+    [this.#context, this.#connection, this.owner, this.memory] = [context, connection, principal, memory];
+    const [path = ""] = (request.url ?? "").split("?");
     // Relative to the stream, because a proxy may have removed a prefix of the path.
     const messages = `${path.endsWith("/") ? "../" : ""}${ROUTES.legacyMessages.path.slice(1)}`;
     connection.send(undefined, `${messages}?sessionId=${this.id}`, "endpoint");
@@ -132,7 +131,7 @@ export class LegacySse implements MessageReceiver {
     // Ignores `Accept`: this path has only streams. Clients that try Streamable HTTP first get 405, and fall back to this GET.
     legacySse: (request, response, principal) => {
       if (this.#context.draining.aborted) sendError(response, shuttingDown());
-      else this.#open(response, principal, this.#context.memory.account(holderOf(request, principal)));
+      else this.#open(new Exchange(this.#endpoint.connections, request, response, principal));
     },
     legacyMessages: (request, response, principal) => {
       new Exchange(this.#endpoint.connections, request, response, principal).read(this, this.#endpoint.arriving);
@@ -156,8 +155,9 @@ export class LegacySse implements MessageReceiver {
     if (pair !== undefined) this.#onMessage(exchange, pair, messages, idText);
   }
 
-  #open(response: ServerResponse, owner: Principal | undefined, memory: MemoryAccount): void {
+  #open(exchange: Exchange): void {
     const { config, nowMs, timers } = this.#context;
+    const { memory } = exchange;
     // The session store limits the streams with a session.
     if (this.#pairs.size >= config.maxSessions) {
       const [...unused] = this.#pairs.values().filter(({ isInitialized }) => !isInitialized);
@@ -165,9 +165,8 @@ export class LegacySse implements MessageReceiver {
       const oldest = unused.find((pair) => pair.memory.holder === memory.holder) ?? unused[0];
       if (oldest !== undefined) this.#end(oldest);
     }
-    const [path = ""] = (response.req.url ?? "").split("?");
-    const connection = this.#endpoint.connections.open(response, memory);
-    const pair = new LegacySsePair(this.#context, connection, path, owner, memory);
+    const connection = this.#endpoint.connections.open(exchange.response, memory);
+    const pair = new LegacySsePair(this.#context, connection, exchange, memory);
     this.#pairs.set(pair.id, pair);
     const unused = new Timer(timers, (atMs) => {
       if (!pair.isInitialized) this.#end(pair);

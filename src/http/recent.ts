@@ -9,7 +9,6 @@ const MAX_LINE_LENGTH = 16 * 1024;
 const MAX_LENGTH = 256 * 1024;
 
 export class RecentLog {
-  /** Oldest first. */
   readonly lines: string[] = [];
   count = 0;
   #length = 0;

@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
 import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
-import { ERROR_CATALOG, JsonRpcErrorCode } from "../mcp/errors.ts";
-import { isSuccess, type RejectedRequest, type RequestEnding, type RequestRecord, rounded } from "../observe/record.ts";
+import { ERROR_CATALOG, type ErrorEntry, JsonRpcErrorCode } from "../mcp/errors.ts";
+import { type RejectedRequest, type RequestEnding, type RequestRecord, rounded } from "../observe/record.ts";
 import { RateLimit, Timer } from "../timers.ts";
 
 /** Per minute, and at once. A flood of one kind does not suppress the others. */
@@ -16,6 +16,8 @@ const LINES_PER_MINUTE = {
   errors: 300,
   ended: 6000,
 } as const;
+
+const CATALOG: Readonly<Partial<Record<RequestEnding, ErrorEntry>>> = ERROR_CATALOG;
 
 /** From the first suppressed line. */
 const REPORT_AFTER_MS = 10_000;
@@ -98,11 +100,11 @@ export class RequestLog {
 }
 
 function kindOf(ending: RequestEnding): "ended" | "failed" | "errors" {
-  if (isSuccess(ending)) return "ended";
   if (ending === "errors" || ending === "SHUTTING_DOWN") return "errors";
-  const { httpStatus, jsonRpcCode } = ERROR_CATALOG[ending];
+  const error = CATALOG[ending];
+  if (error === undefined) return "ended";
   // The client has not caused these.
-  const isFailure = httpStatus >= 500 || jsonRpcCode === JsonRpcErrorCode.InternalError || ending === "REQUEST_TIMEOUT";
+  const isFailure = error.httpStatus >= 500 || error.jsonRpcCode === JsonRpcErrorCode.InternalError || ending === "REQUEST_TIMEOUT";
   return isFailure ? "failed" : "errors";
 }
 

@@ -231,8 +231,8 @@ export interface ErrorDetails {
   readonly sent?: boolean;
   /** True if sending the same request again cannot repeat a side effect. Default: true if it was not sent. */
   readonly retrySafe?: boolean;
-  readonly exitCode?: number;
-  readonly signal?: string;
+  readonly exitCode?: number | undefined;
+  readonly signal?: string | undefined;
   /** With secrets masked. */
   readonly stderrTail?: readonly string[];
   readonly timeoutMs?: number;

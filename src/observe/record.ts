@@ -170,10 +170,6 @@ export function setSession(record: RequestRecord | undefined, session: { readonl
   if (record !== undefined) [record.sessionId, record.revision] = [session.id, session.protocolVersion];
 }
 
-export function isSuccess(ending: EndedRequest["ending"]): ending is "results" | "dismissed" | "unread" {
-  return ending === "results" || ending === "dismissed" || ending === "unread";
-}
-
 /** @param items the newest of all `count`. @returns those after the first `seenCount`. */
 export function itemsAfter<Item>(items: readonly Item[], count: number, seenCount: number): readonly Item[] {
   return items.slice(Math.max(0, items.length - (count - seenCount)));
@@ -340,7 +336,7 @@ export class RequestRecords {
 
   /** A defect here must not fail the request. @param request undefined for one of the sidecar itself. */
   ended(request: RequestRecord | undefined, isAccepted: boolean, ending: RequestEnding, body?: string): void {
-    const isFailure = !isSuccess(ending);
+    const isFailure = ending !== "results" && ending !== "dismissed" && ending !== "unread";
     const { answers, byKey } = this.#counters;
     if (isAccepted) {
       if (!isFailure || ending === "errors") answers[ending]++;

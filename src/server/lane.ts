@@ -17,7 +17,7 @@ import type { MemoryHolder } from "../memory.ts";
 import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamInput, UpstreamListener } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller, Session, SessionLane } from "../session/session.ts";
-import { Call, errorAnswer, isOfClient } from "./call.ts";
+import { Call, errorAnswer, isOfClient, Semaphore } from "./call.ts";
 import { Calls, type HeldRequest } from "./calls.ts";
 import {
   internalError,
@@ -34,7 +34,6 @@ import {
 import { HangWatch } from "./hang-watch.ts";
 import { answerTo, type InitializeRequest, SessionCapabilities } from "./initialize.ts";
 import type { Routing } from "./routing.ts";
-import { Semaphore } from "./slots.ts";
 import { isCreateTaskResult } from "./tasks.ts";
 import { type LanePolicy, ServerTools } from "./tools.ts";
 
@@ -46,7 +45,6 @@ export class Lane implements SessionLane, UpstreamListener {
   readonly routing: Routing;
   onQuestion: ((request: RequestMessage) => void) | undefined;
   readonly #policy: LanePolicy | undefined;
-  readonly #isPrivate: boolean;
   /** For sessions that may not use the server. It has no slots: they are routed again. */
   readonly #held = new Semaphore("the server", 0);
   /** They have one queue, the first to lose a request if there are too many. */
@@ -75,7 +73,6 @@ export class Lane implements SessionLane, UpstreamListener {
     this.tools = new ServerTools(this.calls, policy?.needsTools === true ? policy : undefined);
     this.#capabilities = new SessionCapabilities(this.calls, endSession);
     this.routing = createRouting(this.calls, this.tools);
-    this.#isPrivate = this.routing.isPrivate;
     this.calls.onTimeout = (call) => this.#watch()?.onTimeout(call);
     this.calls.onAbandoned = (call) => this.#watch()?.onAbandoned(call);
   }
@@ -120,7 +117,11 @@ export class Lane implements SessionLane, UpstreamListener {
     const answer = (): void => {
       const { lastHandshake } = calls;
       if (lastHandshake === undefined) return calls.end(call, calls.notReady());
-      const { protocolVersion, resultText } = answerTo(lastHandshake, this.#isPrivate, request.outline.stringAt(Slot.requestedVersion));
+      const { protocolVersion, resultText } = answerTo(
+        lastHandshake,
+        this.routing.isOfOneClient,
+        request.outline.stringAt(Slot.requestedVersion),
+      );
       calls.end(call, open(protocolVersion) ?? { resultText });
     };
     call.onReady = () => defects.guard("session start", answer, () => calls.end(call, internalError(false)));
@@ -129,7 +130,7 @@ export class Lane implements SessionLane, UpstreamListener {
       if (!hasResult) onFailed();
     };
     const { isReady } = calls.queue;
-    const expiresAtMs = reply.acceptedAtMs + (this.#isPrivate ? config.requestTimeoutMs : config.holdTimeoutMs);
+    const expiresAtMs = reply.acceptedAtMs + (this.routing.isOfOneClient ? config.requestTimeoutMs : config.holdTimeoutMs);
     const hold = (): SidecarError | undefined => calls.roomError(request.text) ?? calls.hold(call, expiresAtMs);
     const error = this.#isDraining ? shuttingDown() : isReady ? undefined : hold();
     if (error !== undefined) {
@@ -239,10 +240,10 @@ export class Lane implements SessionLane, UpstreamListener {
     const former = calls.lastHandshake;
     calls.lastHandshake = handshake;
     // Such as `notifications/initialized`, which the server may answer with an error.
-    calls.noteSentLine();
+    calls.sent.noteNotification();
     this.tools.onReady();
     // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
-    if (handshake.resultText !== former?.resultText) this.#capabilities.change(handshake, this.#isPrivate);
+    if (handshake.resultText !== former?.resultText) this.#capabilities.change(handshake, this.routing.isOfOneClient);
     for (const text of former === undefined ? [] : this.#capabilities.listChanges) {
       const change = readMessage(text);
       if (change.kind === "notification") this.routing.onServerNotification(change);
@@ -258,7 +259,7 @@ export class Lane implements SessionLane, UpstreamListener {
   }
 
   onRefused(response: ResponseMessage): void {
-    if (!this.#isPrivate) return;
+    if (!this.routing.isOfOneClient) return;
     // The server would reject the next one too.
     for (const call of this.#initializing) {
       call.onRefused?.(response);
@@ -281,7 +282,7 @@ export class Lane implements SessionLane, UpstreamListener {
 
   onResponseAfterText(response: ResponseMessage): boolean {
     const call = this.calls.getWritten(response.id);
-    if (call === undefined || !this.calls.isOnlySender(call)) return false;
+    if (call === undefined || !this.calls.sent.isOnlySender(call)) return false;
     this.onMessage(response);
     return true;
   }
@@ -302,7 +303,7 @@ export class Lane implements SessionLane, UpstreamListener {
     calls.dropped.overlongLine(line, call);
     const limitBytes = line.isForMemory ? undefined : this.context.config.maxLineBytes;
     if (call !== undefined) calls.end(call, responseTooLarge(call.method, line.bytes, limitBytes, calls.effectOf(call)));
-    else if (!line.hasMethod) calls.dropped.answer(id, calls.takeAbandoned(id));
+    else if (!line.hasMethod) calls.dropped.answer(id, calls.sent.takeAbandoned(id));
     else if (line.idText !== undefined) {
       // Without a response the server would wait forever.
       const reason = `The request is too long for the sidecar (${line.bytes} bytes) and was discarded`;
@@ -343,7 +344,7 @@ export class Lane implements SessionLane, UpstreamListener {
     const { outline } = response;
     const id = response.id ?? (response.isError ? this.#onlyId() : undefined);
     const call = calls.getWritten(id);
-    if (call === undefined) return this.calls.dropped.answer(id, calls.takeAbandoned(id));
+    if (call === undefined) return this.calls.dropped.answer(id, calls.sent.takeAbandoned(id));
     try {
       // Only servers without sessions have other types of results.
       if (outline.has(Slot.resultType) && isOfClient(call) && routing.onUnfinished(call, response)) return;
@@ -360,7 +361,7 @@ export class Lane implements SessionLane, UpstreamListener {
     // A call of the sidecar that stays open is a subscription.
     const isOpen = ({ kind, timeoutMs }: Call): boolean => kind === "sidecar" && timeoutMs === Infinity;
     const [only, another] = calls.values().filter((call) => call.isWritten && !isOpen(call));
-    const isClear = only?.kind === "client" && another === undefined && calls.isOnlySender(only) && !calls.hasUnreadNotification;
+    const isClear = only?.kind === "client" && another === undefined && calls.sent.isOnlySender(only) && !calls.sent.hasUnreadNotification;
     if (isClear && !this.#answersNotifications) return only.wireId;
     this.#answersNotifications = true;
     return undefined;

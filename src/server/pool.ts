@@ -36,11 +36,11 @@ export type Profile =
     };
 
 /**
- * Chooses the kind of server for a client (docs/ARCHITECTURE.md, servers).
+ * Chooses the kind of server for a client.
  *
  * @param era that of the shared server, and of a second process; undefined until it is known.
  */
-export function profileOf(
+export function kindOfServer(
   isolation: Config["isolation"],
   era: { readonly shared?: ServerEra | undefined; readonly second?: ServerEra | undefined },
   client: "session" | "request",
@@ -313,6 +313,7 @@ export class Pool {
     for (const server of this.#servers) {
       server.clearTimers();
       server.lane.close();
+      server.kept?.release();
     }
     await Promise.allSettled([...this.#servers].map(({ supervisor }) => supervisor.stop()));
   }
@@ -363,7 +364,7 @@ export class Pool {
     log.warn({ count: sessions.size }, "sessions moved: the mcp server they shared has asked");
     for (const session of sessions) session.isMoving = true;
     // A response is sent after its call has ended.
-    lane.calls.onChanged = () => setImmediate(release);
+    lane.calls.onChanged.push(() => setImmediate(release));
   }
 
   /** Sessions that move and have no calls are evicted: their next requests reopen them. Those that wait are routed again. */
@@ -382,7 +383,7 @@ export class Pool {
   }
 
   #kindFor(client: "session" | "request", isAskable: boolean): Profile["kind"] {
-    return profileOf(this.#context.config.isolation, { shared: this.#sharedEra, second: this.#secondEra }, client, isAskable);
+    return kindOfServer(this.#context.config.isolation, { shared: this.#sharedEra, second: this.#secondEra }, client, isAskable);
   }
 
   #serverFor(held: HeldRequest, declared: AskKinds): PooledServer | SidecarError {
