@@ -43,24 +43,23 @@ export function messageToServer({ text, outline }: Message, edits: readonly Edit
   return toOneLine(outline.hasEscapedName ? withPlainNames(edited) : edited, SERVER_LINE_ENDS);
 }
 
-export function editsOf({ outline }: SentText, text: string, slot: number, otherSlot?: number): Edit[] {
+export function editsOf({ outline }: SentText, text: string, ...slots: readonly number[]): Edit[] {
   const edits: Edit[] = [];
-  if (outline.has(slot)) edits.push({ start: outline.start(slot), end: outline.end(slot), text });
-  if (otherSlot !== undefined && outline.has(otherSlot)) edits.push({ start: outline.start(otherSlot), end: outline.end(otherSlot), text });
+  for (const slot of slots) if (outline.has(slot)) edits.push({ start: outline.start(slot), end: outline.end(slot), text });
   return edits;
 }
 
 /** Newlines separate messages on stdio. In JSON text they can only be white space between tokens. */
-const LINE_ENDS = new Map([
+const LINE_ENDS = [
   ["\n", " "],
   ["\r", " "],
-]);
+] as const;
 /** Some servers end a line at U+2028 and U+2029, which may be in strings. */
-const SERVER_LINE_ENDS = new Map([...LINE_ENDS, ["\u2028", String.raw`\u2028`], ["\u2029", String.raw`\u2029`]]);
+const SERVER_LINE_ENDS = [...LINE_ENDS, ["\u2028", String.raw`\u2028`], ["\u2029", String.raw`\u2029`]] as const;
 /** A message may have millions of line ends, so parts of this length are split. */
 const PART_LENGTH = 16 * 1024;
 
-export function toOneLine(text: string, lineEnds = LINE_ENDS): string {
+export function toOneLine(text: string, lineEnds: readonly (readonly [string, string])[] = LINE_ENDS): string {
   let line = text;
   for (const [lineEnd, by] of lineEnds) {
     if (!line.includes(lineEnd)) continue;

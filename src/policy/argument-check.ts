@@ -5,7 +5,7 @@ import { shorten } from "../json/text.ts";
 import { describeError } from "../mcp/errors.ts";
 import type { JsonObject } from "../mcp/message.ts";
 import { limitedLog, type Log } from "../observe/log.ts";
-import { Turns } from "../server/slots.ts";
+import { Turns } from "../server/call.ts";
 
 /** The worker handles one at a time. */
 export type CheckRequest =

@@ -299,7 +299,7 @@ export class SharedQuestions {
     this.questions = new Questions(calls, MAX_QUESTIONS);
     this.questions.onClosed = () => this.assign();
     this.#refusal = new Timer(calls.context.timers, (nowMs) => this.#refuseNewest(nowMs));
-    calls.onChanged = (call) => this.#onCallChanged(call);
+    calls.onChanged.push((call) => this.#onCallChanged(call));
   }
 
   onServerRequest(request: RequestMessage): void {
@@ -330,7 +330,7 @@ export class SharedQuestions {
     const { calls } = this.questions;
     if (call.state === "ended") {
       // Until the server has read that a call was given up, a question may be about it. The response to a ping shows it.
-      if (calls.hasUnreadAbandoned && !this.#isPinged) {
+      if (calls.sent.hasUnreadAbandoned && !this.#isPinged) {
         this.#isPinged = true;
         calls.requestOwn("ping", {}, () => (this.#isPinged = false));
       }
@@ -351,7 +351,7 @@ export class SharedQuestions {
       for (const question of waiting) {
         // The answer to another question may have assigned it meanwhile.
         if (!this.questions.has(question.id) || question.call !== undefined) continue;
-        if (owner === undefined) this.#refuse(question, calls.ofClients.length > 0 || calls.hasUnreadAbandoned ? AMBIGUOUS : NO_CALL);
+        if (owner === undefined) this.#refuse(question, calls.ofClients.length > 0 || calls.sent.hasUnreadAbandoned ? AMBIGUOUS : NO_CALL);
         else this.#pass(question, owner);
       }
     }
@@ -367,7 +367,7 @@ export class SharedQuestions {
     const { calls } = this.questions;
     const inFlight = calls.ofClients;
     const [first] = inFlight;
-    if (first === undefined || calls.hasUnreadAbandoned) return undefined;
+    if (first === undefined || calls.sent.hasUnreadAbandoned) return undefined;
     if (!inFlight.some(({ reply }) => reply.askable instanceof AskingCall)) return undefined;
     return inFlight.length > 1 ? "waits" : first;
   }

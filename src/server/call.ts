@@ -1,9 +1,8 @@
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
 import { type Outgoing, outgoing, readMessage, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
-import { type MemoryAccount, Reservation, textMemoryBytes } from "../memory.ts";
+import { type MemoryAccount, type MemoryHolder, RecentMap, Reservation, textMemoryBytes } from "../memory.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
-import type { Semaphore } from "./slots.ts";
 
 /** The most time of a request whose time is renewed, in timeouts. */
 export const MAX_RENEWED_TIMES = 10;
@@ -72,6 +71,75 @@ const CALL_BYTES = 4096;
 /** A text up to this length counts until the end of its call. In UTF-16 units. */
 const SHORT_LENGTH = 1024;
 const TEXT_COPIES = 2;
+
+/** A map whose keys take turns. The next one comes first, and a new one last. */
+export class Turns<Key, Value> extends Map<Key, Value> {
+  /** Ends the turn of a key. Its next one comes after all others. */
+  rotate(key: Key): void {
+    const value = this.get(key);
+    if (value === undefined) return;
+    this.delete(key);
+    this.set(key, value);
+  }
+
+  /** Gives these keys the next turns, in this order. Takes linear time. */
+  advance(keys: readonly Key[]): void {
+    for (const key of new Set([...keys, ...this.keys()])) this.rotate(key);
+  }
+}
+
+/** Limits the calls of one tool in a lane, or the sidecar's requests in the background. It keeps the holders, so that each slot is released only once. */
+export class Semaphore {
+  readonly #name: string;
+  readonly limit: number;
+  readonly #holders = new Set<object>();
+  readonly waiting = new Turns<object, readonly object[]>();
+
+  constructor(name: string, limit: number) {
+    this.#name = name;
+    this.limit = limit;
+  }
+
+  get waitingCount(): number {
+    return this.waiting.values().reduce((sum, { length }) => sum + length, 0);
+  }
+
+  get freeCount(): number {
+    return this.limit - this.#holders.size;
+  }
+
+  get isFree(): boolean {
+    return this.waiting.size === 0 && this.freeCount > 0;
+  }
+
+  get isUnused(): boolean {
+    return this.waiting.size === 0 && this.#holders.size === 0;
+  }
+
+  /** For a queued call. Each free slot belongs to one of the owners that have waited longest. */
+  isFreeFor(owner: object): boolean {
+    const { freeCount } = this;
+    return (
+      freeCount > 0 &&
+      this.waiting
+        .keys()
+        .take(freeCount)
+        .some((each) => each === owner)
+    );
+  }
+
+  acquire(holder: object): void {
+    this.#holders.add(holder);
+  }
+
+  release(holder: object): void {
+    this.#holders.delete(holder);
+  }
+
+  describe(): string {
+    return `${this.#name} has ${this.limit} in flight, ${this.waitingCount} queued`;
+  }
+}
 
 /** A request or notification for the server, from its acceptance to its end. */
 export class Call implements Outgoing {
@@ -203,6 +271,63 @@ export class RequestIds {
 
   has(id: unknown): boolean {
     return typeof id === "number" && id >= this.#first && id <= this.last;
+  }
+}
+
+/** So many cancelled ids are remembered: their late responses are not counted as unknown. */
+const MAX_ABANDONED = 1000;
+
+/** What one generation of the server has been sent: of whom, and what it has surely read. It reads in the order of ids. */
+export class SentMessages {
+  /** True if all that clients have sent is of one principal. */
+  hasOnePrincipal = true;
+  highestAnsweredId = 0;
+  readonly #ids: RequestIds;
+  #principal: MemoryHolder | undefined;
+  readonly #abandoned = new RecentMap<unknown, string>(MAX_ABANDONED);
+  /** The last id before the newest cancellation; -1 if there was none. A response to a later id proves that the server has read it. */
+  #lastIdAtAbandon = -1;
+  /** The same for the newest line that was no request. */
+  #lastIdAtNotification = -1;
+
+  constructor(ids: RequestIds) {
+    this.#ids = ids;
+  }
+
+  noteClient(holder: MemoryHolder): void {
+    if (holder === this.#principal) return;
+    this.hasOnePrincipal = this.#principal === undefined;
+    this.#principal = holder;
+  }
+
+  /** True if nobody but the sender of this call can have chosen what the server prints. */
+  isOnlySender({ kind }: Call): boolean {
+    return kind === "client" ? this.hasOnePrincipal : this.#principal === undefined;
+  }
+
+  noteNotification(): void {
+    this.#lastIdAtNotification = this.#ids.last;
+  }
+
+  noteAbandoned(id: number, reason: string): void {
+    this.#abandoned.set(id, reason);
+    this.#lastIdAtAbandon = this.#ids.last;
+  }
+
+  takeAbandoned(id: unknown): string | undefined {
+    const reason = this.#abandoned.get(id);
+    this.#abandoned.delete(id);
+    return reason;
+  }
+
+  /** True if the server may not have read yet that a request was abandoned. */
+  get hasUnreadAbandoned(): boolean {
+    return this.#lastIdAtAbandon >= this.highestAnsweredId;
+  }
+
+  /** True if the server may not have read the newest line that was no request. */
+  get hasUnreadNotification(): boolean {
+    return Math.max(this.#lastIdAtNotification, this.#lastIdAtAbandon) >= this.highestAnsweredId;
   }
 }
 

@@ -4,7 +4,7 @@ import { readCapabilities } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { type JsonObject, type Outgoing, outgoing, type RequestMessage, Slot } from "../mcp/message.ts";
 import { requestToServer, responseToClient } from "../mcp/rewrite.ts";
-import { type MemoryAccount, type MemoryHolder, RecentMap } from "../memory.ts";
+import type { MemoryAccount } from "../memory.ts";
 import { limitedLog, type Log, type LogFields } from "../observe/log.ts";
 import type { Upstream, UpstreamHandshake, UpstreamInput } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
@@ -26,12 +26,13 @@ import {
   type LaneLoad,
   type Outcome,
   RequestIds,
+  SentMessages,
+  Semaphore,
   sendIf,
 } from "./call.ts";
 import { DropLog } from "./dropped.ts";
 import { internalError, overloaded, requestTimedOut, toolsNotListed, upstreamNotReady } from "./failures.ts";
 import { RequestQueue } from "./queue.ts";
-import { Semaphore } from "./slots.ts";
 import { ClientTasks } from "./tasks.ts";
 
 /** A longer request is not kept for a retry: a caller may have a thousand in flight. */
@@ -46,9 +47,6 @@ export interface HeldRequest {
   readonly reply: Pick<Reply, "acceptedAtMs" | "onDisconnect">;
   readonly request: Pick<RequestMessage, "method" | "text">;
 }
-
-/** So many cancelled ids are remembered: their late responses are not counted as unknown. */
-const MAX_ABANDONED = 1000;
 
 /** The calls of one server: each is sent at once, queued until the server is ready and has a free slot, or rejected. */
 export class Calls {
@@ -65,29 +63,21 @@ export class Calls {
   onTimeout: ((call: Call) => void) | undefined;
   onAbandoned: ((call: Call) => void) | undefined;
   /** Called when a client's call has ended, was parked, or goes on. */
-  onChanged: ((call: Call) => void) | undefined;
+  readonly onChanged: ((call: Call) => void)[] = [];
   /** The number of the last call or message, and of the last message of the server, in one order. */
   lastNumber = 0;
   lastMessageNumber = 0;
-  /** True if this generation has got messages of one principal only. */
-  hasOnePrincipal = true;
   readonly #log: Log;
   readonly isWaitingForClient: () => boolean;
   readonly #ids = new RequestIds();
+  /** To the current generation. */
+  sent = new SentMessages(this.#ids);
   /** May fire too early: an end does not move it, so a call that ends soon costs it nothing. */
   readonly #timer: Timer;
   /** In the order of their ids. A Map would leave old tables behind, which only a full garbage collection frees. */
   readonly #all: Call[] = [];
-  readonly #abandoned = new RecentMap<unknown, string>(MAX_ABANDONED);
-  /** The server reads in the order of ids, so it has read all requests up to this one. */
-  #highestAnsweredId = 0;
-  /** The last id before the newest cancellation; -1 if there was none. A response to a later id proves that the server has read it. */
-  #lastIdAtAbandon = -1;
-  /** The same for the newest line that was no request. */
-  #lastIdAtNotification = -1;
   #onFewer: (() => void) | undefined;
   #ownBytes = 0;
-  #principal: MemoryHolder | undefined;
   readonly #sidecar = {};
   readonly #background = new Semaphore("the sidecar", MAX_IN_BACKGROUND);
 
@@ -262,7 +252,7 @@ export class Calls {
    */
   sendInternal(text: string, cause?: MemoryAccount): boolean {
     if (this.inputRoomError(text) !== undefined) return false;
-    this.noteSentLine();
+    this.sent.noteNotification();
     if (cause !== undefined) {
       this.input?.send(createLine(cause, text));
       return true;
@@ -316,40 +306,9 @@ export class Calls {
     return call?.wireId === wireId && call?.isWritten === true ? call : undefined;
   }
 
-  noteSentLine(): void {
-    this.#lastIdAtNotification = this.#ids.last;
-  }
-
-  /** True if the server may not have read yet that a request was abandoned. */
-  get hasUnreadAbandoned(): boolean {
-    return this.#lastIdAtAbandon >= this.#highestAnsweredId;
-  }
-
-  /** True if the server may not have read the newest line that was no request. */
-  get hasUnreadNotification(): boolean {
-    return Math.max(this.#lastIdAtNotification, this.#lastIdAtAbandon) >= this.#highestAnsweredId;
-  }
-
-  takeAbandoned(id: unknown): string | undefined {
-    const reason = this.#abandoned.get(id);
-    this.#abandoned.delete(id);
-    return reason;
-  }
-
   /** Those that the server has, in the order of their ids. */
   get ofClients(): ClientCall[] {
     return this.#all.filter(isOfClient).filter(({ isWritten }) => isWritten);
-  }
-
-  /** True if nobody but the sender of this call can have chosen what the server prints. */
-  isOnlySender({ kind }: Call): boolean {
-    return kind === "client" ? this.hasOnePrincipal : this.#principal === undefined;
-  }
-
-  noteClient(holder: MemoryHolder): void {
-    if (holder === this.#principal) return;
-    this.hasOnePrincipal = this.#principal === undefined;
-    this.#principal = holder;
   }
 
   /**
@@ -362,8 +321,7 @@ export class Calls {
     if (call.state === "ended") return;
     if (call.isWritten) {
       this.#remove(call);
-      this.#abandoned.set(wireId, reason);
-      this.#lastIdAtAbandon = this.#ids.last;
+      this.sent.noteAbandoned(wireId, reason);
       const text = ofClient ?? cancellation(wireId, reason);
       this.input?.send(account === undefined ? outgoing(text) : createLine(account, text));
       if (account !== undefined) this.onAbandoned?.(call);
@@ -408,7 +366,7 @@ export class Calls {
     call.caller?.endCall(this.context.nowMs());
     this.#onFewer?.();
     this.queue.free(call);
-    this.onChanged?.(call);
+    for (const onChanged of this.onChanged) onChanged(call);
   }
 
   /** Continues with the next request of its client, which has a time of its own. */
@@ -421,7 +379,7 @@ export class Calls {
     call.slowAtMs = acceptedAtMs + this.context.config.streamAfterMs;
     this.queue.take(call);
     this.#schedule(call);
-    this.onChanged?.(call);
+    for (const onChanged of this.onChanged) onChanged(call);
   }
 
   /**
@@ -430,7 +388,7 @@ export class Calls {
    * @param isAsked true if a person answers, which takes more time than the call has.
    */
   suspend(call: Call, isAsked: boolean): void {
-    this.#highestAnsweredId = Math.max(this.#highestAnsweredId, call.wireId);
+    this.sent.highestAnsweredId = Math.max(this.sent.highestAnsweredId, call.wireId);
     call.state = "suspended";
     call.isWritten = false;
     call.mustNotRestart = true;
@@ -468,7 +426,7 @@ export class Calls {
     call.memory?.release();
     this.#remove(call);
     // Also of one that was given up: then only a later response proves that the server has read the cancellation.
-    if (call.isWritten) this.#highestAnsweredId = Math.max(this.#highestAnsweredId, call.wireId);
+    if (call.isWritten) this.sent.highestAnsweredId = Math.max(this.sent.highestAnsweredId, call.wireId);
     try {
       call.onEnded?.(hasResult(outcome), outcome);
     } catch (error) {
@@ -477,7 +435,7 @@ export class Calls {
     if (kind === "client" && state !== "parked") caller?.endCall(this.context.nowMs());
     this.#onFewer?.();
     this.queue.free(call);
-    if (kind === "client") this.onChanged?.(call);
+    if (kind === "client") for (const onChanged of this.onChanged) onChanged(call);
     if (reply === undefined || outcome === "unread") return;
     try {
       if (outcome instanceof SidecarError) reply.fail(outcome);
@@ -501,8 +459,7 @@ export class Calls {
     // Nothing is sent any more, whatever ends meanwhile.
     this.queue.isReady = false;
     this.input = undefined;
-    this.#principal = undefined;
-    this.hasOnePrincipal = true;
+    this.sent = new SentMessages(this.#ids);
     const returned = this.#takeRetries();
     for (const line of unwritten) {
       if (line instanceof Call && line.kind !== "sidecar") returned.push(line);
@@ -525,9 +482,7 @@ export class Calls {
       if (call.kind === "client") count++;
       this.end(call, describe(call));
     }
-    this.#abandoned.clear();
     this.tasks.tokens.clear();
-    this.#lastIdAtAbandon = this.#lastIdAtNotification = -1;
     this.#scheduleAll();
     return count;
   }
@@ -594,10 +549,10 @@ export class Calls {
     if (call.semaphore === this.#background) call.renew(nowMs);
     if (nowMs >= call.deadlineMs) return this.#timeOut(call);
     const { kind, account, reply } = call;
-    if (account !== undefined) this.noteClient(account.holder);
+    if (account !== undefined) this.sent.noteClient(account.holder);
     call.state = "passed";
     call.sentAtMs = nowMs;
-    if (kind === "notification") this.noteSentLine();
+    if (kind === "notification") this.sent.noteNotification();
     else {
       // A call that is queued for long may still fail with status 503, which is impossible once its response has begun.
       if (call.slowAtMs <= nowMs && call.sentNumber === 0) call.slowAtMs = nowMs + this.context.config.streamAfterMs;

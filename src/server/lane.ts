@@ -17,7 +17,7 @@ import type { MemoryHolder } from "../memory.ts";
 import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamInput, UpstreamListener } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller, Session, SessionLane } from "../session/session.ts";
-import { Call, errorAnswer, isOfClient } from "./call.ts";
+import { Call, errorAnswer, isOfClient, Semaphore } from "./call.ts";
 import { Calls, type HeldRequest } from "./calls.ts";
 import {
   internalError,
@@ -34,7 +34,6 @@ import {
 import { HangWatch } from "./hang-watch.ts";
 import { answerTo, type InitializeRequest, SessionCapabilities } from "./initialize.ts";
 import type { Routing } from "./routing.ts";
-import { Semaphore } from "./slots.ts";
 import { isCreateTaskResult } from "./tasks.ts";
 import { type LanePolicy, ServerTools } from "./tools.ts";
 
@@ -241,7 +240,7 @@ export class Lane implements SessionLane, UpstreamListener {
     const former = calls.lastHandshake;
     calls.lastHandshake = handshake;
     // Such as `notifications/initialized`, which the server may answer with an error.
-    calls.noteSentLine();
+    calls.sent.noteNotification();
     this.tools.onReady();
     // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
     if (handshake.resultText !== former?.resultText) this.#capabilities.change(handshake, this.routing.isOfOneClient);
@@ -283,7 +282,7 @@ export class Lane implements SessionLane, UpstreamListener {
 
   onResponseAfterText(response: ResponseMessage): boolean {
     const call = this.calls.getWritten(response.id);
-    if (call === undefined || !this.calls.isOnlySender(call)) return false;
+    if (call === undefined || !this.calls.sent.isOnlySender(call)) return false;
     this.onMessage(response);
     return true;
   }
@@ -304,7 +303,7 @@ export class Lane implements SessionLane, UpstreamListener {
     calls.dropped.overlongLine(line, call);
     const limitBytes = line.isForMemory ? undefined : this.context.config.maxLineBytes;
     if (call !== undefined) calls.end(call, responseTooLarge(call.method, line.bytes, limitBytes, calls.effectOf(call)));
-    else if (!line.hasMethod) calls.dropped.answer(id, calls.takeAbandoned(id));
+    else if (!line.hasMethod) calls.dropped.answer(id, calls.sent.takeAbandoned(id));
     else if (line.idText !== undefined) {
       // Without a response the server would wait forever.
       const reason = `The request is too long for the sidecar (${line.bytes} bytes) and was discarded`;
@@ -345,7 +344,7 @@ export class Lane implements SessionLane, UpstreamListener {
     const { outline } = response;
     const id = response.id ?? (response.isError ? this.#onlyId() : undefined);
     const call = calls.getWritten(id);
-    if (call === undefined) return this.calls.dropped.answer(id, calls.takeAbandoned(id));
+    if (call === undefined) return this.calls.dropped.answer(id, calls.sent.takeAbandoned(id));
     try {
       // Only servers without sessions have other types of results.
       if (outline.has(Slot.resultType) && isOfClient(call) && routing.onUnfinished(call, response)) return;
@@ -362,7 +361,7 @@ export class Lane implements SessionLane, UpstreamListener {
     // A call of the sidecar that stays open is a subscription.
     const isOpen = ({ kind, timeoutMs }: Call): boolean => kind === "sidecar" && timeoutMs === Infinity;
     const [only, another] = calls.values().filter((call) => call.isWritten && !isOpen(call));
-    const isClear = only?.kind === "client" && another === undefined && calls.isOnlySender(only) && !calls.hasUnreadNotification;
+    const isClear = only?.kind === "client" && another === undefined && calls.sent.isOnlySender(only) && !calls.sent.hasUnreadNotification;
     if (isClear && !this.#answersNotifications) return only.wireId;
     this.#answersNotifications = true;
     return undefined;

@@ -313,6 +313,7 @@ export class Pool {
     for (const server of this.#servers) {
       server.clearTimers();
       server.lane.close();
+      server.kept?.release();
     }
     await Promise.allSettled([...this.#servers].map(({ supervisor }) => supervisor.stop()));
   }
@@ -363,7 +364,7 @@ export class Pool {
     log.warn({ count: sessions.size }, "sessions moved: the mcp server they shared has asked");
     for (const session of sessions) session.isMoving = true;
     // A response is sent after its call has ended.
-    lane.calls.onChanged = () => setImmediate(release);
+    lane.calls.onChanged.push(() => setImmediate(release));
   }
 
   /** Sessions that move and have no calls are evicted: their next requests reopen them. Those that wait are routed again. */

@@ -81,7 +81,7 @@ export class Routing {
     const { method, outline } = request;
     const isModern = this.era === "modern";
     // What sessions want of a server without sessions is in requests of the sidecar itself.
-    if (isModern) this.#calls.noteClient(caller.memory.holder);
+    if (isModern) this.#calls.sent.noteClient(caller.memory.holder);
     this.#private?.onRequest(method);
     if (method === "logging/setLevel") return this.#driver.setLevel(caller, outline.stringAt(Slot.level));
     if (method === "resources/subscribe") return this.#driver.subscribe(caller, outline.stringAt(Slot.uri));
@@ -146,7 +146,7 @@ export class Routing {
     if (!calls.sendInternal(answer)) calls.dropped.request(request.method);
     if (!isPing) calls.dropped.question(request.method, "it is not known for which client it is");
     const [only, another] = isPing ? [] : calls.ofClients;
-    const askable = another === undefined && calls.hasOnePrincipal ? only?.reply.askable : undefined;
+    const askable = another === undefined && calls.sent.hasOnePrincipal ? only?.reply.askable : undefined;
     if (askable !== undefined && !isSubset(kinds, askable.declared)) askable.missing |= offeredKinds(kinds);
   }
 
@@ -156,7 +156,7 @@ export class Routing {
     this.era = era;
     this.#driver = era === "legacy" ? this.#legacy : this.#modern;
     this.#driver.onReady(handshake);
-    for (const { memory } of this.state.subscribers) this.#calls.noteClient(memory.holder);
+    for (const { memory } of this.state.subscribers) this.#calls.sent.noteClient(memory.holder);
     for (const subscription of this.state.subscriptions) {
       if (era === "modern") subscription.open();
       else subscription.end();
@@ -230,7 +230,7 @@ export class Routing {
     const mayLog = this.era === "modern" || this.state.level !== undefined;
     const inFlight = mayLog ? calls.ofClients.filter(({ reply }) => this.era === "legacy" || reply.logLevel !== undefined) : [];
     const [first, another] = inFlight;
-    if (first === undefined || !calls.hasOnePrincipal || inFlight.some(({ caller }) => caller !== first.caller))
+    if (first === undefined || !calls.sent.hasOnePrincipal || inFlight.some(({ caller }) => caller !== first.caller))
       return calls.dropped.notification("notifications/message");
     const { caller, reply } = first;
     // Each request of a client without a session has a level of its own.

@@ -46,7 +46,7 @@ export class ModernSubscription {
   }
 
   open(): void {
-    this.#calls.noteClient(this.#holder);
+    this.#calls.sent.noteClient(this.#holder);
     this.#call = this.#calls.openStream(this.#request, (_hasResult, outcome) => this.#onEnded(outcome));
   }
 
