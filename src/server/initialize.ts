@@ -35,7 +35,7 @@ export interface InitializeRequest {
   readonly onFailed: () => void;
 }
 
-/** What each session relies on. Sessions end if a new generation lacks some of it. */
+/** What sessions rely on. They end if a new generation lacks some of it. */
 export class SessionCapabilities {
   readonly #calls: Calls;
   readonly #endSession: (session: Session) => void;
@@ -63,7 +63,6 @@ export class SessionCapabilities {
     callers.delete(caller);
   }
 
-  /** Ends the sessions if the new generation lacks something. A session may not rely on just that, but most do. */
   change(handshake: UpstreamHandshake, isPrivate: boolean): void {
     const former = this.#current;
     this.#current = promisedBy(handshake, isPrivate);
@@ -74,13 +73,14 @@ export class SessionCapabilities {
     else if (former === undefined) for (const session of this.#sessions) this.announceTo(session);
   }
 
-  /** The server has become one without sessions. Does nothing before the first generation. */
+  /** The server has become one without sessions. */
   endAll(): void {
-    if (this.#sessions.size > 0) this.#end("the protocol revision of this session");
+    this.#end("the protocol revision of this session");
   }
 
   #end(missing: string, generation?: number): void {
     const sessions = [...this.#sessions];
+    if (sessions.length === 0) return;
     const callers: ReadonlySet<Caller> = this.#sessions;
     const reason = `the mcp server no longer offers ${missing}`;
     this.#calls.context.log.warn({ generation, count: sessions.length, reason }, "sessions ended");

@@ -88,7 +88,7 @@ export class ModernSessions {
   constructor(calls: Calls, state: DesiredState) {
     [this.#calls, this.#state] = [calls, state];
     const onOverdue = (question: Question): void => this.#guard(question.call, () => this.#onOverdue(question));
-    // Their number is that of the calls, and of the questions in one result.
+    // The calls, and the questions in one result, have limits of their own.
     this.#questions = new Questions(calls, Infinity, onOverdue);
   }
 

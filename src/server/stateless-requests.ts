@@ -23,7 +23,7 @@ import type { Lane } from "./lane.ts";
 import { sealState, unsealState } from "./sealed-state.ts";
 import type { Pool, PooledServer } from "./pool.ts";
 import { answersOf, checkQuestions, missingCapability } from "../mcp/questions.ts";
-import { StatelessClient } from "../session/session.ts";
+import { Caller } from "../session/session.ts";
 import { StatelessSubscriptions } from "./stateless-subscriptions.ts";
 import { readFilter } from "../mcp/subscription-filter.ts";
 import { TaskOwners, UNKNOWN_TASK } from "./tasks.ts";
@@ -44,7 +44,7 @@ export class StatelessRequests {
   readonly #pool: Pool;
   readonly #parked: ParkedCalls | undefined;
   readonly #bindings: { readonly keys: SessionKeys; readonly tasks: TaskOwners } | undefined;
-  readonly #clients = new Map<MemoryHolder, StatelessClient>();
+  readonly #clients = new Map<MemoryHolder, Caller>();
   readonly #subscriptions: StatelessSubscriptions;
   #requestCount = 0;
 
@@ -66,11 +66,11 @@ export class StatelessRequests {
     return { serverEra, requests: this.#requestCount, clients, subscriptions, asks };
   }
 
-  clientOf(memory: MemoryAccount): StatelessClient {
+  clientOf(memory: MemoryAccount): Caller {
     const known = this.#clients.get(memory.holder);
     if (known !== undefined) return known;
     if (this.#clients.size >= this.#context.config.maxSessions) this.#forgetOldest();
-    const client = new StatelessClient(memory);
+    const client = new Caller(memory);
     this.#clients.set(memory.holder, client);
     return client;
   }
@@ -108,7 +108,7 @@ export class StatelessRequests {
       if (client.callsInFlight === 0 && this.#parked?.hasAnyOf(holder) !== true) return this.#forget(client);
   }
 
-  #forget(client: StatelessClient): void {
+  #forget(client: Caller): void {
     this.#clients.delete(client.memory.holder);
     for (const lane of this.#pool.lanes) lane.endCaller(client);
   }
@@ -143,7 +143,7 @@ export class StatelessRequests {
       return internalError(false);
     });
     held.release();
-    client.endCall();
+    client.endCall(this.#context.nowMs());
     this.#guard(reply, () => {
       if (error !== undefined) reply.fail(error);
       // The server may have been replaced by one of the other era.

@@ -10,7 +10,7 @@ import { Timer } from "../timers.ts";
 import { outOfMemory } from "./failures.ts";
 import { internalRequest } from "./call.ts";
 import type { Lane } from "./lane.ts";
-import { StatelessClient } from "../session/session.ts";
+import { Caller } from "../session/session.ts";
 import type { StatelessRequest } from "./request-check.ts";
 import { accepts, contains, filterMembers, readFilter, type SubscriptionFilter, supportedPart } from "../mcp/subscription-filter.ts";
 import { withSubscriptionId } from "../mcp/translate.ts";
@@ -22,7 +22,7 @@ const MAX_IN_FLIGHT = 16;
 const MAX_PENDING = 1000;
 
 /** A subscription at a server with sessions. To its lane it is a client of its own, which subscribes to each URI. */
-class LegacySubscription extends StatelessClient {
+class LegacySubscription extends Caller {
   readonly #reply: Reply;
   readonly #lane: Lane;
   #accepted: SubscriptionFilter;
@@ -66,12 +66,12 @@ class LegacySubscription extends StatelessClient {
     this.#lane.endCaller(this);
   }
 
-  deliver(text: string): void {
+  override deliver(text: string): void {
     this.deliverOnce(text);
   }
 
   /** A server may announce a change many times in one turn, to many subscriptions. Each gets it once. */
-  deliverOnce(text: string): void {
+  override deliverOnce(text: string): void {
     // The acknowledgement comes first (MCP 2026-07-28, basic/utilities/subscriptions).
     if (this.#isAcknowledged && this.#pending.size === 0) {
       setImmediate(() => this.#lane.context.defects.guard("subscription", () => this.#notify()));
@@ -94,7 +94,7 @@ class LegacySubscription extends StatelessClient {
   }
 
   /** Ends gracefully if the restarted server cannot serve what was acknowledged. */
-  onRestarted(initializeResult: string | undefined): void {
+  override onRestarted(initializeResult: string | undefined): void {
     const supported = supportedPart(this.#accepted, readCapabilities(initializeResult ?? "{}"));
     if (initializeResult === undefined) end(this.#reply);
     else if (!this.#isAcknowledged) this.#accepted = supported;
@@ -127,8 +127,8 @@ const TEXT_COPIES = 3;
 /** The subscriptions of clients without sessions, at servers of either era (MCP 2026-07-28, server/subscriptions). */
 export class StatelessSubscriptions {
   readonly #context: Context;
-  readonly #open = new Map<Reply, { readonly client: StatelessClient; readonly uriCount: number }>();
-  readonly #starting = new WeakMap<StatelessClient, Promise<void>>();
+  readonly #open = new Map<Reply, { readonly client: Caller; readonly uriCount: number }>();
+  readonly #starting = new WeakMap<Caller, Promise<void>>();
 
   constructor(context: Context) {
     this.#context = context;
@@ -175,7 +175,7 @@ export class StatelessSubscriptions {
   }
 
   /** The subscriptions of one client start one after another. Else they could use all places of the server. Never rejects. */
-  async #start(subscription: LegacySubscription, reply: Reply, client: StatelessClient | undefined): Promise<void> {
+  async #start(subscription: LegacySubscription, reply: Reply, client: Caller | undefined): Promise<void> {
     const former = client && this.#starting.get(client);
     const { promise, resolve } = Promise.withResolvers<void>();
     if (client !== undefined) this.#starting.set(client, promise);

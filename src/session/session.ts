@@ -6,14 +6,25 @@ import type { Reply } from "./reply.ts";
 import type { SessionStreams } from "./streams.ts";
 
 /**
- * The sender of requests: a session, or a client without one. The object is the key for fairness, rates and limits. A lane may keep state
- * for it until `endCaller`.
+ * The sender of requests: a session, or a client without one (a principal, or without tokens a peer address). The object is the key for
+ * fairness, rates and limits. A lane may keep state for it until `endCaller`.
  */
-export interface Caller {
+export class Caller {
   readonly memory: MemoryAccount;
-  readonly callsInFlight: number;
-  beginCall(): void;
-  endCall(nowMs: number): void;
+  callsInFlight = 0;
+
+  constructor(memory: MemoryAccount) {
+    this.memory = memory;
+  }
+
+  beginCall(): void {
+    this.callsInFlight++;
+  }
+
+  endCall(_nowMs: number): void {
+    this.callsInFlight--;
+  }
+
   /** Sends a message that belongs to no request in flight. Undefined without a stream for it. */
   deliver?(text: string): void;
   /** Does nothing if the same text is waiting already. */
@@ -49,24 +60,6 @@ export interface SessionLane {
   endCaller(caller: Caller): void;
 }
 
-/** A client of the stateless revisions: a principal, or without tokens a peer address. Its requests share limits and rates. */
-export class StatelessClient implements Caller {
-  readonly memory: MemoryAccount;
-  callsInFlight = 0;
-
-  constructor(memory: MemoryAccount) {
-    this.memory = memory;
-  }
-
-  beginCall(): void {
-    this.callsInFlight++;
-  }
-
-  endCall(): void {
-    this.callsInFlight--;
-  }
-}
-
 /** A session as its id tells of it. One that is not open here may be taken up. */
 export interface KnownSession {
   readonly id: string;
@@ -77,12 +70,11 @@ export interface KnownSession {
 }
 
 /** `initialize` has opened it, here or at another replica. Only the session changes its own state. */
-export class Session implements Caller {
+export class Session extends Caller {
   readonly id: string;
   readonly protocolVersion: string;
   readonly lane: SessionLane;
   readonly streams: SessionStreams;
-  readonly memory: MemoryAccount;
   /** The only principal that may use it; undefined if no token is required. */
   readonly owner: Principal | undefined;
   onUsed: (() => void) | undefined;
@@ -90,7 +82,6 @@ export class Session implements Caller {
   onEnd: ((isOver: boolean) => void) | undefined;
   /** The time of the last message, the last end of a request, or the last close of a stream. */
   lastUsedAtMs: number;
-  callsInFlight = 0;
   hasCalled = false;
   hasEnded = false;
   /** Its server ends: its requests wait until it is evicted, and then go to another one. */
@@ -100,8 +91,9 @@ export class Session implements Caller {
   #mustHearOfLists: boolean;
 
   constructor({ id, owner, protocolVersion }: Omit<KnownSession, "initialize">, lane: SessionLane, streams: SessionStreams, nowMs: number) {
+    super(streams.memory);
     [this.id, this.owner, this.protocolVersion] = [id, owner, protocolVersion];
-    [this.lane, this.streams, this.memory] = [lane, streams, streams.memory];
+    [this.lane, this.streams] = [lane, streams];
     this.lastUsedAtMs = nowMs;
     this.#mustHearOfLists = streams.isTakenUp;
   }
@@ -111,11 +103,11 @@ export class Session implements Caller {
     this.#mustHearOfLists = false;
   }
 
-  deliver(text: string): void {
+  override deliver(text: string): void {
     this.streams.emit(text);
   }
 
-  deliverOnce(text: string): void {
+  override deliverOnce(text: string): void {
     this.streams.emitOnce(text);
   }
 
@@ -129,12 +121,12 @@ export class Session implements Caller {
     this.onUsed?.();
   }
 
-  beginCall(): void {
+  override beginCall(): void {
     this.hasCalled = true;
     this.callsInFlight++;
   }
 
-  endCall(nowMs: number): void {
+  override endCall(nowMs: number): void {
     this.callsInFlight--;
     // The session was in use until now, even if its client sent nothing meanwhile.
     if (this.openRequests === 0) this.touch(nowMs);
