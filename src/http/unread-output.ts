@@ -2,16 +2,12 @@ import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Context } from "../context.ts";
 import { lastingTime, type MemoryAccount, type Reservation } from "../memory.ts";
-import { logLimiter } from "../observe/log.ts";
 import { Timer } from "../timers.ts";
 
-/** Counts and logs the connections of clients that do not read. @returns a function that gets the length of the unread text. */
-export function countCutOffs({ counters, log, nowMs }: Context, reason: string): (unreadLength: number) => void {
-  const mayLog = logLimiter(nowMs);
-  return (unreadLength) => {
-    counters.http.readersCutOff++;
-    if (mayLog()) log.warn({ bytes: unreadLength, reason }, "connection cut off");
-  };
+/** Of a client that does not read. */
+export function countCutOff({ counters, limitedLog }: Context, unreadLength: number, reason: string): void {
+  counters.http.readersCutOff++;
+  limitedLog.warn({ bytes: unreadLength, reason }, "connection cut off");
 }
 
 /** A shorter response is not counted while it is the current one of its connection. In UTF-16 units, as in a socket of Node. */
@@ -40,7 +36,6 @@ interface Unread {
 /** What clients have not read counts as memory of theirs. Slow readers are cut off if memory is short. */
 export class UnreadOutput {
   readonly #context: Context;
-  readonly #onCut: (unreadLength: number) => void;
   /** The longest unread first. */
   readonly #unread = new Map<ServerResponse, Unread>();
   readonly #nextLook: Timer;
@@ -50,7 +45,6 @@ export class UnreadOutput {
   constructor(context: Context) {
     this.#context = context;
     this.#nextLook = new Timer(context, (nowMs) => this.#onInterval(nowMs));
-    this.#onCut = countCutOffs(context, "the memory budget is used up");
     context.memory.onShortage("slow", (bytes) => this.#cutOffSlow(bytes));
     context.memory.onShortage("full", (bytes) => this.#cutOffReading(bytes));
   }
@@ -90,7 +84,7 @@ export class UnreadOutput {
       const length = response.writableLength;
       this.#forget(response);
       response.destroy();
-      this.#onCut(length);
+      countCutOff(this.#context, length, "the memory budget is used up");
     }
   }
 
