@@ -63,7 +63,7 @@ export interface Status extends ReturnType<typeof describeServer> {
   readonly uptimeMs: number;
   /** In event ids and in the states of parked calls. */
   readonly replica: string;
-  /** The time of the server's first question, RFC 3339; null if there was none. */
+  /** RFC 3339; null if there was no question. */
   readonly asksSince: string | null;
   /** `modern` is the second process, for requests without a session. `asking` are those that may ask such clients, by capabilities. */
   readonly lanes: Pool["load"];
@@ -77,7 +77,6 @@ export interface Status extends ReturnType<typeof describeServer> {
   readonly policy: object | undefined;
 }
 
-/** To be called at the start. @param ofServer what the MCP server knows. */
 export function createStatus(
   { counters, memory, nowMs }: Context,
   version: string,

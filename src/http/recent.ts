@@ -4,7 +4,7 @@ import type { UpstreamExit, UpstreamObserver } from "../process/port.ts";
 import type { Context } from "../context.ts";
 import { HISTORY_LIMITS, type PageGeneration, type PageRequest, type PageUpdate } from "./page-update.ts";
 
-/** The limits of a line, and of all lines. In UTF-16 units. */
+/** A line, and all lines. In UTF-16 units. */
 const MAX_LINE_LENGTH = 16 * 1024;
 const MAX_LENGTH = 256 * 1024;
 
@@ -23,7 +23,7 @@ export class RecentLog {
   }
 }
 
-/** At most 1.5 MB. Recording begins at the start, because people open the page after a failure. */
+/** At most 1.5 MB. Recording begins at the start: people open the page after a failure. */
 export class RecentActivity {
   readonly requests = new RequestHistory(HISTORY_LIMITS.requests, HISTORY_LIMITS.seconds);
   /** The runs of all lanes, oldest first. Another array after each change. */
@@ -43,7 +43,7 @@ export class RecentActivity {
     return Math.floor(epochMs(this.#nowMs()) / 1000);
   }
 
-  /** Those from `first` to right before `end`, as far as they are kept, oldest first. */
+  /** Only those that are still kept, oldest first. */
   secondsBetween(first: number, end: number): PageUpdate["seconds"] {
     const start = Math.max(first, this.#firstSecond, end - HISTORY_LIMITS.seconds);
     const passed = Array.from({ length: Math.max(0, end - start) }, (_, index) => start + index);
@@ -52,7 +52,7 @@ export class RecentActivity {
     );
   }
 
-  /** @param isProbe true for a process that shows if the server supports its handshake. An exit before that is no failure, and is not kept. */
+  /** @param isProbe true for a process that shows if the server supports its handshake. An exit before that is no failure. */
   readonly observeLane = (lane: string, isProbe: boolean): UpstreamObserver => {
     let current: RecentActivity["generations"][number] = { lane, number: 0, startedAt: 0, readyAt: null, exit: undefined };
     let wasReady = false;
