@@ -137,7 +137,6 @@ function readable(text: string, maxLength: number): string {
   return shorten(escapeInvisible(beginning(text, maxLength + 2)), maxLength);
 }
 
-/** As JSON, from `start` on. */
 function quote(text: string, start: number, maxLength: number): string {
   const rest = text.slice(isInsidePair(text, start) ? start - 1 : start);
   const shown = beginning(rest, maxLength);
@@ -175,9 +174,9 @@ export class PinnedDescriptor {
     return reviewed !== undefined && changedParts(reviewed, tool).length === 0;
   }
 
-  /** To be called at each start and after each change. @param fields of the server, with `lane` for a private one. */
+  /** @param fields of the server, with `lane` for a private one. */
   onTools(tools: readonly JsonObject[], fields: LogFields): void {
-    // The definitions are omitted, because they would stay in memory.
+    // Without the definitions, which would stay in memory.
     const drifts = new Map(
       compareTools(this.#descriptor.tools, tools).map((each) => [fingerprintOf(each), { name: each.name, kinds: each.kinds }]),
     );
