@@ -157,7 +157,7 @@ function allowedHeaders({ headers }: IncomingMessage): string[] {
   return [...CORS_OPTIONS.allowedHeaders, ...requested.filter((name) => PARAM_HEADER.test(name))];
 }
 
-/** For the page itself, and for an address that a person has entered. */
+/** The values of `Sec-Fetch-Site` for the page itself, and for an address that a person has entered. */
 const SAME_ORIGIN_SITES: ReadonlySet<string> = new Set(["same-origin", "none"]);
 
 /**

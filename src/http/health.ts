@@ -63,7 +63,7 @@ export interface Status extends ReturnType<typeof describeServer> {
   readonly uptimeMs: number;
   /** In event ids and in the states of parked calls. */
   readonly replica: string;
-  /** RFC 3339; null if there was no question. */
+  /** The time of the server's first question, RFC 3339; null if there was none. */
   readonly asksSince: string | null;
   /** `modern` is the second process, for requests without a session. `asking` are those that may ask such clients, by capabilities. */
   readonly lanes: Pool["load"];

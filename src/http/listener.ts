@@ -57,7 +57,7 @@ class Connections {
   /** True if each further response is the last of its connection. */
   isDraining = false;
   onResponseClosed: (() => void) | undefined;
-  /** Those that arrive while the handler is loaded. */
+  /** The requests that have arrived while the handler is loaded. */
   readonly early: Parameters<RequestListener>[] = [];
   app: RequestListener = (...request) => this.early.push(request);
   readonly #context: Context;

@@ -218,7 +218,7 @@ function* valuesOf(name: string, { read, labels }: MetricDefinition, status: Sta
 /** Gauges with the suffix of counters. Others have the same numbers by type. */
 const MISNAMED = ["nodejs_active_handles_total", "nodejs_active_requests_total", "nodejs_active_resources_total"];
 
-/** With metrics of the process. Nothing of this is loaded before the first scrape. */
+/** Adds the metrics of the process. Nothing of this is loaded before the first scrape. */
 export function createRegistry(
   { Registry, collectDefaultMetrics }: typeof Prometheus,
   readValues: (name: string, metric: MetricDefinition) => Iterable<object>,

@@ -4,7 +4,7 @@ import type { UpstreamExit, UpstreamObserver } from "../process/port.ts";
 import type { Context } from "../context.ts";
 import { HISTORY_LIMITS, type PageGeneration, type PageRequest, type PageUpdate } from "./page-update.ts";
 
-/** A line, and all lines. In UTF-16 units. */
+/** The limits of a line, and of all lines. In UTF-16 units. */
 const MAX_LINE_LENGTH = 16 * 1024;
 const MAX_LENGTH = 256 * 1024;
 
@@ -43,7 +43,7 @@ export class RecentActivity {
     return Math.floor(epochMs(this.#nowMs()) / 1000);
   }
 
-  /** Only those that are still kept, oldest first. */
+  /** Returns only seconds that are still kept, oldest first. */
   secondsBetween(first: number, end: number): PageUpdate["seconds"] {
     const start = Math.max(first, this.#firstSecond, end - HISTORY_LIMITS.seconds);
     const passed = Array.from({ length: Math.max(0, end - start) }, (_, index) => start + index);

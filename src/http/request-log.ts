@@ -20,7 +20,7 @@ const CATALOG: Readonly<Partial<Record<RequestEnding, ErrorEntry>>> = ERROR_CATA
 
 const REPORT_AFTER_MS = 10_000;
 const MAX_REASON_LENGTH = 200;
-/** In hexadecimal digits. */
+/** A part of a SHA-256 in hexadecimal. */
 const SESSION_HASH_LENGTH = 12;
 
 export class RequestLog {

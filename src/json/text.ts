@@ -30,7 +30,7 @@ export function skipInvisible(text: string, start = 0): number {
   }
 }
 
-/** Cut to `maxLength` UTF-16 units and "…", for people. */
+/** Shortens a text for people, to its first `maxLength` UTF-16 units and "…". */
 export function shorten(text: string, maxLength = NAME_LENGTH): string {
   return text.length <= maxLength ? text : `${beginning(text, maxLength)}…`;
 }
@@ -50,7 +50,7 @@ export function plainText(text: string): string {
 }
 
 export function escapeInvisible(text: string): string {
-  // No array for each, since a peer may send millions.
+  // A peer may send millions of them, so no array is built for each.
   return text.replace(INVISIBLE, (character) =>
     character.length === 1 ? escapeUnit(character, 0) : escapeUnit(character, 0) + escapeUnit(character, 1),
   );
@@ -149,8 +149,8 @@ export function walk(
   }
 }
 
-/** For longer runs, `indexOf` is faster than a loop. */
-const SHORT_RUN = 24;
+/** For longer runs, `indexOf` or a regular expression is faster than a loop. */
+export const SHORT_RUN = 24;
 
 /** Returns the position after the closing quote, or the end of the text. */
 export function skipString(text: string, start: number): number {

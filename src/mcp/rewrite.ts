@@ -76,7 +76,7 @@ export function toOneLine(text: string, lineEnds: readonly (readonly [string, st
 
 /** W3C Trace Context §3.2. Zeros are not valid ids, and ff is no version. */
 const TRACEPARENT = /^(?!ff)[\da-f]{2}-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}-[\da-f]{2}$/;
-/** May be empty (W3C Trace Context §3.3). */
+/** An entry of a list may be empty. W3C Trace Context §3.3. */
 const TRACESTATE_ENTRY = /^(?:[a-z\d][a-z\d_*/@-]{0,255}=[ -+\--<>-~]{1,256})?$/;
 const MAX_TRACESTATE_LENGTH = 512;
 /** A key, a value and properties (W3C Baggage §3.2). */

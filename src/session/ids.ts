@@ -15,7 +15,7 @@ export function deriveKey(secret: string | Uint8Array, purpose: "session id" | "
   return createSecretKey(Buffer.from(hkdfSync("sha256", secret, "", `claw-mcp-stdio ${purpose} v1 ${serverName}`, KEY_BYTES)));
 }
 
-/** To compare the keys of replicas: 8 hexadecimal digits, which tell nothing of a long secret. */
+/** Names the session key of a secret, to compare replicas: 8 hexadecimal digits, which tell nothing of a long secret. */
 export function keyName(secret: string, serverName: string): string {
   return createHmac("sha256", deriveKey(secret, "session id", serverName))
     .update("name")

@@ -68,7 +68,7 @@ export interface KnownSession {
   readonly initialize: RequestMessage;
 }
 
-/** Opened by `initialize`, here or at another replica. */
+/** `initialize` has opened it, here or at another replica. */
 export class Session extends Caller {
   readonly id: string;
   readonly protocolVersion: string;
