@@ -111,7 +111,7 @@ export class SseConnections {
 
   constructor(context: Context) {
     [this.context, this.unread] = [context, new UnreadOutput(context)];
-    this.#comments = new Timer(context.timers, (nowMs) => this.#keepAlive(nowMs));
+    this.#comments = new Timer(context, (nowMs) => this.#keepAlive(nowMs));
   }
 
   get size(): number {

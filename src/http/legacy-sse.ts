@@ -153,7 +153,7 @@ export class LegacySse implements MessageReceiver {
   }
 
   #open(exchange: Exchange): void {
-    const { config, nowMs, timers } = this.#context;
+    const { config, nowMs } = this.#context;
     const { memory } = exchange;
     // The session store limits the streams with a session.
     if (this.#pairs.size >= config.maxSessions) {
@@ -165,7 +165,7 @@ export class LegacySse implements MessageReceiver {
     const connection = this.#endpoint.connections.open(exchange.response, memory);
     const pair = new LegacySsePair(this.#context, connection, exchange, memory);
     this.#pairs.set(pair.id, pair);
-    const unused = new Timer(timers, (atMs) => {
+    const unused = new Timer(this.#context, (atMs) => {
       if (!pair.isInitialized) this.#end(pair);
       // An `initialize` in progress has its own deadline.
       else if (pair.session === undefined) unused.set(atMs + config.requestTimeoutMs);

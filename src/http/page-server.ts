@@ -141,7 +141,7 @@ export class Page {
 
   constructor(context: Context, activity: RecentActivity, status: () => Status) {
     [this.#context, this.#activity] = [context, activity];
-    this.#updates = new Timer(context.timers, (nowMs) => this.#sendAll(nowMs));
+    this.#updates = new Timer(context, (nowMs) => this.#sendAll(nowMs));
     this.#readState = () => pageState(context, status());
     this.#connections = new SseConnections(context);
     this.routes = {

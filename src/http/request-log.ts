@@ -32,7 +32,7 @@ export class RequestLog {
 
   constructor(context: Context) {
     this.#context = context;
-    this.#report = new Timer(context.timers, () => this.#reportSuppressed());
+    this.#report = new Timer(context, () => this.#reportSuppressed());
     const { config, records } = context;
     records.onFailure = (request, body) => this.#logEnded(request, body);
     if (config.requestLog === "all") records.onSuccess = records.onFailure;

@@ -48,7 +48,7 @@ export class UnreadOutput {
 
   constructor(context: Context) {
     this.#context = context;
-    this.#nextLook = new Timer(context.timers, (nowMs) => this.#onInterval(nowMs));
+    this.#nextLook = new Timer(context, (nowMs) => this.#onInterval(nowMs));
     this.#onCut = countCutOffs(context, "the memory budget is used up");
     context.memory.onShortage("slow", (bytes) => this.#cutOffSlow(bytes));
     context.memory.onShortage("full", (bytes) => this.#cutOffReading(bytes));

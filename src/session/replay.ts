@@ -30,7 +30,7 @@ export class EventLog {
 
   constructor(context: Context) {
     this.#context = context;
-    this.#expiry = new Timer(context.timers, (nowMs) => this.#expire(nowMs));
+    this.#expiry = new Timer(context, (nowMs) => this.#expire(nowMs));
     context.memory.onShortage("replay", (bytes, holder) => this.#drop(bytes, holder));
   }
 
