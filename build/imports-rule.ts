@@ -37,7 +37,7 @@ const PACKAGES: Readonly<Record<string, string>> = {
   express: "http/app.ts",
   "p-retry": "process/supervisor.ts",
   pino: "observe/logger.ts",
-  "pino-pretty": "observe/prettifier.ts",
+  "pino-pretty": "observe/logger.ts",
   "prom-client": "http/metrics.ts",
 };
 

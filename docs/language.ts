@@ -20,7 +20,7 @@ interface Place {
 interface Habit {
   readonly title: string;
   readonly unit: "per 1000 words" | "%" | "count";
-  readonly only?: "test titles";
+  readonly only?: "src comments" | "test titles";
   readonly find: (text: string) => number[];
 }
 
@@ -57,6 +57,12 @@ const HABITS: Readonly<Record<string, Habit>> = {
     title: "`is no X` for `is not an X`",
     unit: "count",
     find: matches(/(?<!\bthere )\b(?:is|are|was|were) no (?!longer\b|more\b|less\b|such\b)\p{L}+/giu),
+  },
+  subjectless: {
+    title: "begins with Of, That of, Those of or In which",
+    unit: "count",
+    find: matches(/^\s*(?:of|that of|those of|in which)\b/giu),
+    only: "src comments",
   },
   long: { title: `sentences over ${MAX_SENTENCE_WORDS} words`, unit: "count", find: longSentences },
   "long-titles": {
@@ -167,8 +173,8 @@ function passagesOf(parse: (file: string, source: string) => Passage[], ...patte
 
 const TOOLS = ["test/**/*.ts", "bench/*.ts", "chaos/**/*.ts", "hostile/**/*.ts", "docs/*.ts"];
 const GROUPS: Readonly<Record<string, readonly Passage[]>> = {
-  "src comments": passagesOf(comments, "src/**/*.ts"),
-  "src messages": passagesOf(messages, "src/**/*.ts"),
+  "src comments": passagesOf(comments, "src/**/*.{ts,tsx}"),
+  "src messages": passagesOf(messages, "src/**/*.{ts,tsx}"),
   documents: passagesOf(paragraphs, "*.md", "docs/*.md", "docs/operations/*.md", "bench/*.md", "examples/*.md"),
   decisions: passagesOf(paragraphs, "docs/decisions/*.md"),
   "test comments": passagesOf(comments, ...TOOLS),

@@ -1,6 +1,6 @@
-import { profileOf } from "../src/server/pool.ts";
+import { kindOfServer } from "../src/server/pool.ts";
 
-/** The states of knowledge about a server, each with its argument for `profileOf`. */
+/** The states of knowledge about a server, each with its argument for `kindOfServer`. */
 const ERAS = [
   ["not known yet", {}],
   ["no sessions", { shared: "modern" }],
@@ -13,7 +13,7 @@ export function serversMarkdown(): string {
   const rows = (["auto", "session", "shared"] as const).flatMap((isolation) =>
     ERAS.map(([known, era]) => {
       const kinds = (["session", "request"] as const).flatMap((client) =>
-        [false, true].map((isAskable) => profileOf(isolation, era, client, isAskable)),
+        [false, true].map((isAskable) => kindOfServer(isolation, era, client, isAskable)),
       );
       return { isolation: `\`${isolation}\``, known, kinds: isolation === "session" ? [...kinds.slice(0, 2), "–", "–"] : kinds };
     }),

@@ -2,13 +2,21 @@ import { type Context, contextWith } from "./context.ts";
 import { describeServer } from "./http/health.ts";
 import { LegacySse } from "./http/legacy-sse.ts";
 import { McpEndpoint } from "./http/post.ts";
+import type { RecentActivity } from "./http/recent.ts";
 import type { Route } from "./http/response.ts";
 import { capabilitiesFor } from "./mcp/capabilities.ts";
 import type { RouteName } from "./routes.ts";
 import type { ToolPolicy } from "./policy/tool-policy.ts";
 import type { ServerProgram } from "./process/generation.ts";
-import { clientAttempt, type ClientInfo, discoverAttempt, Handshake, initializeAttempt, INITIALIZED } from "./process/handshake.ts";
-import type { UpstreamHandshake, UpstreamObserver, UpstreamStatus } from "./process/port.ts";
+import {
+  clientAttempt,
+  type ClientInfo,
+  discoverAttempt,
+  type HandshakeScript,
+  initializeAttempt,
+  INITIALIZED,
+} from "./process/handshake.ts";
+import type { UpstreamHandshake, UpstreamStatus } from "./process/port.ts";
 import { Supervisor, type SupervisorFailure } from "./process/supervisor.ts";
 import { ParkedCalls } from "./server/asking-calls.ts";
 import type { Calls } from "./server/calls.ts";
@@ -31,53 +39,53 @@ const ERA_HINT = "; a server without sessions needs MODERN=on, CHILD_ERA=auto or
 /** For a server that gets `server/discover` only. */
 const SESSIONS_HINT = "; a server with sessions needs CHILD_ERA=auto or legacy";
 
-export interface ServerOptions {
-  readonly program: ServerProgram;
-  readonly clientInfo: ClientInfo;
-  /** For all lanes; undefined if there are no rules. */
-  readonly policy: ToolPolicy | undefined;
-  /** The end of a probe is no failure. */
-  readonly observeLane: ((lane: string, isProbe: boolean) => UpstreamObserver) | undefined;
-}
-
 /** Time for a second process to answer a discovery: this, or some times as long as the first process took to be ready. */
 const MIN_PROBE_MS = 5000;
 const PROBE_BOOTS = 3;
 
 /** It shares no state with other servers of the sidecar. */
 export class McpServer {
+  readonly firstReady: Promise<UpstreamHandshake>;
+  /** Resolves to undefined after `stop`. */
+  readonly failed: Promise<SupervisorFailure | undefined>;
   readonly #context: Context;
-  readonly #options: ServerOptions;
+  readonly #program: ServerProgram;
+  readonly #clientInfo: ClientInfo;
+  readonly #policy: ToolPolicy | undefined;
+  readonly #activity: RecentActivity | undefined;
   readonly #pool: Pool;
   readonly #sessions: SessionStore;
-  readonly #eventLog: EventLog;
-  readonly #opener: SessionOpener;
+  readonly #replica: string;
   readonly #stateless: StatelessRequests | undefined;
-  /** Of the first process. */
+  /** The time that the first process took to be ready. */
   #bootMs = 0;
   readonly #endpoint: McpEndpoint;
   readonly #legacySse: LegacySse | undefined;
   #isLeaving = false;
 
-  constructor(context: Context, options: ServerOptions) {
-    const { config, log, memory, nowMs } = context;
-    const { isolation } = config;
+  /** @param policy of all lanes; undefined if there are no rules. */
+  constructor(base: Context, program: ServerProgram, clientInfo: ClientInfo, policy?: ToolPolicy, activity?: RecentActivity) {
+    const { isolation, modern } = base.config;
     // With ISOLATION=session, each client has a server of its own. Clients without a session could not be told apart.
-    const servesStateless = config.modern === "on" && isolation !== "session";
-    this.#context = servesStateless ? context : { ...context, config: { ...config, childEra: "legacy" } };
-    this.#options = options;
+    const servesStateless = modern === "on" && isolation !== "session";
+    const context: Context = servesStateless ? base : { ...base, config: { ...base.config, childEra: "legacy" } };
+    const { config, log, memory, nowMs } = context;
+    [this.#context, this.#program, this.#clientInfo, this.#policy, this.#activity] = [context, program, clientInfo, policy, activity];
     const sessions = (this.#sessions = new SessionStore(context));
-    this.#pool = new Pool(this.#context, sessions, (profile, name) => this.#createServer(profile, name), options.clientInfo);
+    this.#pool = new Pool(context, sessions, (profile, name) => this.#createServer(profile, name), clientInfo);
     const keys = new SessionKeys(config.sessionKeys, config.serverName);
-    const eventLog = (this.#eventLog = new EventLog(context));
-    this.#opener = new SessionOpener(context, this.#pool, sessions, new SessionIds(context, keys), eventLog);
+    const eventLog = new EventLog(context);
+    this.#replica = eventLog.replica;
+    const opener = new SessionOpener(context, this.#pool, sessions, new SessionIds(context, keys), eventLog);
     if (servesStateless) {
-      const parked = isolation === "shared" ? undefined : new ParkedCalls(context, eventLog.replica);
+      const parked = isolation === "shared" ? undefined : new ParkedCalls(context, this.#replica);
       this.#stateless = new StatelessRequests(context, this.#pool, parked, keys);
     }
-    const endpoint = (this.#endpoint = new McpEndpoint(context, this.#opener, sessions, this.#stateless));
-    this.#legacySse = config.legacySse === "on" ? new LegacySse(context, this.#opener, sessions, endpoint) : undefined;
+    const endpoint = (this.#endpoint = new McpEndpoint(context, opener, sessions, this.#stateless));
+    this.#legacySse = config.legacySse === "on" ? new LegacySse(context, opener, sessions, endpoint) : undefined;
     memory.onShortage("share", (bytes, holder) => this.#pool.freeUnsent(bytes, holder));
+    const { failed, supervisor } = this.#pool.shared;
+    [this.failed, this.firstReady] = [failed, supervisor.firstReady];
     const startedAtMs = nowMs();
     void this.firstReady.then(({ era }) => {
       this.#bootMs = nowMs() - startedAtMs;
@@ -89,25 +97,16 @@ export class McpServer {
     return { endpoint: this.#endpoint.route, ...this.#legacySse?.routes };
   }
 
-  get firstReady(): Promise<UpstreamHandshake> {
-    return this.#pool.shared.supervisor.firstReady;
-  }
-
-  /** Undefined after `stop`. */
-  get failed(): Promise<SupervisorFailure | undefined> {
-    return this.#pool.shared.failed;
-  }
-
   status() {
     return {
-      replica: this.#eventLog.replica,
+      replica: this.#replica,
       ...describeServer(this.#upstreamStatus()),
       asksSince: this.#pool.asksSince,
       lanes: this.#pool.load,
       sessions: this.#sessions.size,
       openStreams: this.#endpoint.connections.size,
       stateless: this.#stateless?.status,
-      policy: this.#options.policy?.status,
+      policy: this.#policy?.status,
     };
   }
 
@@ -115,7 +114,7 @@ export class McpServer {
   async toolNames(timeoutMs: number): Promise<readonly string[] | undefined> {
     const { tools } = await this.listTools(timeoutMs);
     if (tools === undefined) return undefined;
-    const names = this.#options.policy?.visibleNames(tools) ?? tools.map(({ name }) => name);
+    const names = this.#policy?.visibleNames(tools) ?? tools.map(({ name }) => name);
     return [...names].filter((name) => typeof name === "string");
   }
 
@@ -160,45 +159,50 @@ export class McpServer {
   }
 
   #createServer(profile: Profile, name: string): PooledServer {
-    const { program, policy, observeLane } = this.#options;
+    const policy = this.#policy;
+    const program = this.#program;
     const { kind, holder } = profile;
     const isShared = kind === "shared";
     // Log lines of the shared lane have no name.
     const context = isShared ? this.#context : contextWith(this.#context, { lane: name });
-    const handshake = this.#handshakeOf(profile);
+    const script = this.#scriptOf(profile);
     const readyMs = Math.max(MIN_PROBE_MS, PROBE_BOOTS * this.#bootMs);
     const probeTimeoutMs = kind === "modern" ? Math.min(program.readyTimeoutMs, readyMs) : undefined;
-    const supervisor = new Supervisor(context, program, handshake, holder, probeTimeoutMs);
+    const supervisor = new Supervisor(context, program, script, holder, probeTimeoutMs);
     const rules = policy?.forLane(context, isShared ? undefined : name);
     const endSession = (session: Session): void => this.#sessions.end(session);
-    const lane = new Lane(context, supervisor, endSession, (calls, tools) => this.#routingOf(profile, handshake, calls, tools), rules);
-    const params = new KnownParams(this.#context, lane.tools, policy && ((tools) => policy.visibleNames(tools)));
-    return new PooledServer(profile, name, lane, params, supervisor, observeLane?.(name, kind === "modern"));
+    const lane = new Lane(context, supervisor, endSession, (calls, tools) => this.#routingOf(profile, script, calls, tools), rules);
+    const params = new KnownParams(context, lane.tools, policy && ((tools) => policy.visibleNames(tools)));
+    const observer = this.#activity?.observeLane(name, kind === "modern");
+    return new PooledServer(profile, name, lane, params, supervisor, observer && [observer]);
   }
 
-  #handshakeOf({ kind, initialize, streams, terms, offered = 0 }: Profile): Handshake {
-    const { clientInfo } = this.#options;
+  #scriptOf(profile: Profile): HandshakeScript {
+    const clientInfo = this.#clientInfo;
     const { childEra } = this.#context.config;
-    if (initialize !== undefined) {
-      const handshake = new Handshake(clientAttempt(initialize));
+    const initialized = INITIALIZED;
+    if (profile.kind === "private") {
+      const { initialize, streams, terms } = profile;
       // The client of a session that returns has sent its own at another replica.
-      handshake.initialized = terms !== undefined || streams?.isTakenUp === true ? INITIALIZED : undefined;
-      return handshake;
+      const wasInitialized = terms !== undefined || streams.isTakenUp;
+      return { first: clientAttempt(initialize), initialized: wasInitialized ? initialized : undefined };
     }
-    if (kind === "modern") return new Handshake(discoverAttempt(clientInfo));
-    if (kind === "asking") return new Handshake(initializeAttempt(clientInfo, "", capabilitiesFor(offered)));
-    if (childEra === "modern") return new Handshake(discoverAttempt(clientInfo, SESSIONS_HINT));
-    if (childEra === "legacy") return new Handshake(initializeAttempt(clientInfo, ERA_HINT));
-    return new Handshake(initializeAttempt(clientInfo), discoverAttempt(clientInfo));
+    if (profile.kind === "modern") return { first: discoverAttempt(clientInfo), initialized };
+    if (profile.kind === "asking") return { first: initializeAttempt(clientInfo, "", capabilitiesFor(profile.offered)), initialized };
+    if (childEra === "modern") return { first: discoverAttempt(clientInfo, SESSIONS_HINT), initialized };
+    if (childEra === "legacy") return { first: initializeAttempt(clientInfo, ERA_HINT), initialized };
+    return { first: initializeAttempt(clientInfo), second: discoverAttempt(clientInfo), initialized };
   }
 
-  /** @param handshake gets the `notifications/initialized` of the client, for later runs. */
-  #routingOf(profile: Profile, handshake: Handshake, calls: Calls, tools: ServerTools): Routing {
-    const { kind, streams, terms } = profile;
-    const onInitialized = (text: string): void => void (handshake.initialized = text);
-    const first = streams && new PrivateSession(calls, tools, streams, terms === undefined ? onInitialized : undefined);
-    const onFree = kind === "asking" ? () => this.#pool.onChanged(profile) : undefined;
-    const isModern = kind === "modern" || (first === undefined && this.#context.config.childEra === "modern");
-    return new Routing(calls, tools, isModern ? "modern" : "legacy", first, onFree);
+  /** @param script gets the `notifications/initialized` of the client, for later runs. */
+  #routingOf(profile: Profile, script: HandshakeScript, calls: Calls, tools: ServerTools): Routing {
+    if (profile.kind === "private") {
+      const onInitialized = (text: string): void => void (script.initialized = text);
+      const first = new PrivateSession(calls, tools, profile.streams, profile.terms === undefined ? onInitialized : undefined);
+      return new Routing(calls, tools, "legacy", first);
+    }
+    const isModern = profile.kind === "modern" || this.#context.config.childEra === "modern";
+    const onFree = profile.kind === "asking" ? () => this.#pool.findAgain(profile.holder, profile.offered) : undefined;
+    return new Routing(calls, tools, isModern ? "modern" : "legacy", undefined, onFree);
   }
 }

@@ -94,7 +94,7 @@ export async function startSidecar(options: SidecarOptions) {
   const command = { command: config.command, args: config.args, env: serverEnvironment(environment), cwd: config.cwd };
   const program = new ServerProgram(context, command, options.startProcess);
   const clientInfo = { name: "claw-mcp-stdio", version };
-  const server = new McpServer(context, { program, clientInfo, policy, observeLane: activity?.observeLane });
+  const server = new McpServer(context, program, clientInfo, policy, activity);
   // Loaded while the process starts.
   const [{ createApp }, pageModule] = await Promise.all([import("./http/app.ts"), activity && import("./http/page-server.ts")]);
   const status = createStatus(context, version, () => server.status());

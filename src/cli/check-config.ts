@@ -42,7 +42,7 @@ function valueOf(key: OptionKey, config: Config, given: LoadResult["given"]): un
   // Its default depends on the address.
   if (key === "page") return config.page ? "on" : "off";
   const value = config[key];
-  // Of structures, and of `on` and `off`, people know the text only.
+  // People know only the text of structures, and of `on` and `off`.
   return typeof value === "object" || typeof value === "boolean" ? (given.get(key)?.text ?? OPTIONS[key].defaultText) : value;
 }
 

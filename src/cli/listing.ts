@@ -4,7 +4,7 @@ import { type Config, type Environment, serverEnvironment } from "../config/load
 import { OPTIONS } from "../config/options.ts";
 import { maskCommand } from "../config/secret-file.ts";
 import { createContext } from "../context.ts";
-import { findMembers, stringOf, textOf } from "../json/find.ts";
+import { findMembers, stringOf, textOf } from "../json/read.ts";
 import { shorten } from "../json/text.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode } from "../mcp/errors.ts";
@@ -86,7 +86,7 @@ export async function listFromProcess(
   const context = createContext({ ...config, keepTrying: false }, log, secrets, new AbortController().signal, kill);
   const endMs = context.nowMs() + timeoutMs;
   const program = new ServerProgram(context, { command, args, cwd, env: serverEnvironment(environment) });
-  const server = new McpServer(context, { program, clientInfo, policy: undefined, observeLane: undefined });
+  const server = new McpServer(context, program, clientInfo);
   const aborted = Promise.withResolvers<never>();
   addAbortListener(ended, () => aborted.reject(ended.reason as Error));
   const exitError = (awaited: "initialize" | "tools/list"): DiscoverError | undefined => {
@@ -202,7 +202,7 @@ class Endpoint {
   async ask(method: string, text: string, id: number): Promise<ResponseMessage> {
     const response = await this.#post(method, text);
     for await (const body of readTexts(response)) {
-      const read = readText(body, "server");
+      const read = readText(body);
       // Revision 2025-03-26 has batches. Other messages of an event stream are ignored.
       const messages = read.kind === "batch" ? read.messages : [read];
       const found = messages.find((message) => message.kind === "response" && message.id === id) as ResponseMessage | undefined;
@@ -244,7 +244,7 @@ class Endpoint {
   async #reject(response: Response): Promise<never> {
     let text = "";
     for await (const piece of readTexts(response)) text += piece;
-    const message = readText(text, "server");
+    const message = readText(text);
     const [line = ""] = text.trim().split(/[\r\n]/, 1);
     const { said, code } = message.kind === "response" ? readError(message) : { said: line };
     const { status, statusText } = response;

@@ -4,6 +4,7 @@ import { COMMAND_LINE, type LoadResult } from "../config/load.ts";
 import { MIN_TOKEN_LENGTH } from "../config/secret-file.ts";
 import { RecentLog } from "../http/recent.ts";
 import { describeError } from "../mcp/errors.ts";
+import type { Log } from "../observe/log.ts";
 import { createLogger, type Logger } from "../observe/logger.ts";
 import { maskedPlainLines } from "../observe/redact.ts";
 import { type Sidecar, type SidecarOptions, startSidecar } from "../sidecar.ts";
@@ -34,7 +35,7 @@ export interface ServeOptions
   readonly stdout: Terminal & { readonly fd: number };
   /** As JSON, with secrets masked. */
   readonly onLogLine?: (line: string) => void;
-  /** Of a person who has started the program; undefined in a container, and without a terminal. */
+  /** The terminal of a person who has started the program; undefined in a container. */
   readonly personalStderr: { write(text: string): unknown } | undefined;
   /** Also of `uncaughtException`. */
   readonly signals: EventEmitter;
@@ -60,15 +61,14 @@ export async function serve(input: ServeOptions): Promise<void> {
   const logger = await createLogger(config.logLevel, stdout, secrets.redact, listeners);
   // It is not part of the log and is shown at every LOG_LEVEL.
   const display = stdout.isTTY === true ? new (await import("./start-display.ts")).StartDisplay(options, stdout, logger) : undefined;
-  const log = { ...logger, ...display?.log };
-  const serving = new Serving(options, log, recentLog, display);
+  const serving = new Serving(options, logger, recentLog, display);
   const exitCode = await serving.untilEnd();
-  const isClosed = await log.close(serving.logEndMs);
+  const isClosed = await logger.close(serving.logEndMs);
   options.exit(serving.forcedExitCode ?? exitCode, !isClosed);
 }
 
 /** Valid, but most likely not meant. */
-function logWarnings({ config, environment, unknownVariables, flagsAfterCommand }: ServeOptions, log: Logger): void {
+function logWarnings({ config, environment, unknownVariables, flagsAfterCommand }: ServeOptions, log: Log): void {
   for (const name of unknownVariables) log.warn({ reason: name }, "unknown variable: most likely misspelled");
   for (const reason of flagsAfterCommand) log.warn({ reason }, "flag after the command goes to the server");
   for (const [name, effect] of NODE_VARIABLES) {
@@ -82,7 +82,8 @@ function logWarnings({ config, environment, unknownVariables, flagsAfterCommand 
 
 class Serving {
   readonly #options: ServeOptions;
-  readonly #log: Logger;
+  readonly #logger: Logger;
+  readonly #log: Log;
   readonly #recentLog: RecentLog | undefined;
   readonly #display: StartDisplay | undefined;
   readonly #kill = new AbortController();
@@ -91,11 +92,11 @@ class Serving {
   /** Set at a second signal, or after a defect. */
   forcedExitCode: number | undefined;
 
-  constructor(options: ServeOptions, log: Logger, recentLog: RecentLog | undefined, display: StartDisplay | undefined) {
-    [this.#options, this.#log, this.#recentLog, this.#display] = [options, log, recentLog, display];
+  constructor(options: ServeOptions, logger: Logger, recentLog: RecentLog | undefined, display: StartDisplay | undefined) {
+    [this.#options, this.#logger, this.#recentLog, this.#display] = [options, logger, recentLog, display];
+    this.#log = display?.log ?? logger.log;
   }
 
-  /** @returns the exit code. */
   async untilEnd(): Promise<number> {
     const { commands, config, given } = this.#options;
     const isOnLine = given.get("command")?.source === COMMAND_LINE;
@@ -149,10 +150,9 @@ class Serving {
   #endAtOnce(exitCode: number): void {
     this.forcedExitCode = exitCode;
     this.#kill.abort();
-    void this.#log.close().then((isClosed) => this.#options.exit(exitCode, !isClosed));
+    void this.#logger.close().then((isClosed) => this.#options.exit(exitCode, !isClosed));
   }
 
-  /** @returns the exit code. */
   #fail(failure: StartFailure): number {
     const { config, personalStderr, secrets } = this.#options;
     const { problem, fix, exitCode } = failure;

@@ -82,11 +82,10 @@ export class StartDisplay {
       // Warnings are always shown. At the level debug, all messages are.
       if (level === "info" && !isStderr && !this.#isOver && config.logLevel === "info" && REPLACED_BY_BANNER.has(message)) return;
       this.#progress.erase();
-      logger[level](fields, message);
+      logger.log[level](fields, message);
     });
   }
 
-  /** To be called once, when the server is ready. */
   async showReady(
     sidecar: Pick<Sidecar, "address" | "pageAddress" | "toolNames">,
     { resultText }: { readonly resultText: string },
@@ -127,7 +126,6 @@ ${shown.join("")}
 `;
   }
 
-  /** As many names as fit on the line. */
   #toolsText(toolNames: readonly string[] | undefined): string {
     if (toolNames === undefined) return "not known: the server has not listed them";
     if (toolNames.length === 0) return "none";

@@ -33,7 +33,7 @@ const KEEP_TRYING = "to start it again and again, use --keep-trying";
 /**
  * @param errorCode of the system. ENOENT means that the program, or its interpreter, does not exist.
  * @param isOnLine false if the command is in the environment.
- * @param commands those of this program, of which `command` may be a misspelling.
+ * @param commands of this program: `command` may be a misspelling of one.
  */
 export function commandFailure(command: string, errorCode: string, isOnLine: boolean, commands: readonly string[]): StartFailure {
   const shown = maskCommand(command);

@@ -4,7 +4,6 @@ import { ALL_OPTIONS } from "./options.ts";
 
 const MAX_TYPOS = 2;
 
-/** @returns undefined if none is like it. */
 export function nearest(word: string, known: Iterable<string>): string | undefined {
   let best: string | undefined;
   let fewest = MAX_TYPOS + 1;

@@ -122,7 +122,7 @@ export function readSettings<Table extends Readonly<Record<string, Option<unknow
   return { settings: settings as SettingsOf<Table>, given, invalid, problems };
 }
 
-/** Of options that are valid by themselves. */
+/** Options that are valid only one by one. */
 function* contradictions({ settings, given, invalid }: ReadSettings): Generator<string, void> {
   const { cwd, legacySse, page, path, childEra, modern, isolation, restartBackoffMs: first, restartMaxMs: longest } = settings;
   const sourceOf = (key: OptionKey): string => given.get(key)?.source ?? "";

@@ -265,7 +265,7 @@ export function option<Value>(kind: ValueKind<Value>, description: string, input
   return { kind, description, defaultText, defaultValue };
 }
 
-/** Of `maxSessions`, the flag is --max-sessions, and the variable ends with MAX_SESSIONS. */
+/** The flag of `maxSessions` is --max-sessions, and its variable ends with MAX_SESSIONS. */
 export function named<Options extends Readonly<Record<string, Unnamed<unknown>>>>(options: Options) {
   const entries = Object.entries(options).map(([key, each]) => {
     const words = key.split(/(?=[A-Z])/).map((word) => word.toLowerCase());

@@ -70,7 +70,6 @@ export async function rereadSecretFile(path: string, noun: keyof typeof MIN_LENG
   }
 }
 
-/** One per line. Lines that begin with `#` are ignored. */
 function parseTexts(text: string, noun: keyof typeof MIN_LENGTHS): SecretFile {
   const texts = new Set<string>();
   for (const [index, line] of text

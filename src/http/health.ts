@@ -27,7 +27,9 @@ export function createHealthRoutes(
   return { live: (_request, response) => send(response, 200, { status: "live" }), ready: readiness, health: readiness };
 }
 
-export function describeExit({ generation, exitCode, signal, kind, reason, likelyCause, at, stderrTail }: UpstreamExit) {
+export function describeExit(exit: UpstreamExit | undefined) {
+  if (exit === undefined) return null;
+  const { generation, exitCode, signal, kind, reason, likelyCause, at, stderrTail } = exit;
   return {
     generation,
     exitCode: exitCode ?? null,
@@ -50,7 +52,7 @@ export function describeServer({ state, pid, generation, restarts, readyAt, last
     generation,
     restarts,
     readyAt: (state === "ready" ? readyAt?.toISOString() : undefined) ?? null,
-    lastExit: lastExit === undefined ? null : describeExit(lastExit),
+    lastExit: describeExit(lastExit),
     nextRetryAt: nextRetryAt?.toISOString() ?? null,
   };
 }
@@ -75,7 +77,6 @@ export interface Status extends ReturnType<typeof describeServer> {
   readonly policy: object | undefined;
 }
 
-/** To be called at the start. @param ofServer what the MCP server knows. */
 export function createStatus(
   { counters, memory, nowMs }: Context,
   version: string,
@@ -89,7 +90,7 @@ export function createStatus(
   };
 }
 
-/** Those of all capabilities that ask count as one. */
+/** All lanes that may ask count as one. */
 export function laneLoads({ pid, lanes }: Status) {
   const { shared, private: ofClients, modern, asking } = lanes;
   const servers = Object.values(asking).reduce((sum, each) => sum + each.servers, 0);

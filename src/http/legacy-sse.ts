@@ -1,11 +1,10 @@
 import { randomUUID } from "node:crypto";
-import type { ServerResponse } from "node:http";
 import { type Context, onDrain } from "../context.ts";
 import { BATCH_REFUSED } from "../mcp/client-message.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { type Message, type RequestMessage } from "../mcp/message.ts";
 import type { MemoryAccount } from "../memory.ts";
-import { RequestRecord } from "../observe/record.ts";
+import { beginRecord, setSession } from "../observe/record.ts";
 import { ROUTES } from "../routes.ts";
 import { internalError, shuttingDown } from "../server/failures.ts";
 import type { SessionOpener } from "../server/session-opener.ts";
@@ -14,21 +13,20 @@ import { Reply, type ReplyTarget } from "../session/reply.ts";
 import type { SessionStore } from "../session/store.ts";
 import { type EventSink, type EventStream, SessionStreams } from "../session/streams.ts";
 import { Timer } from "../timers.ts";
-import { type MessageReceiver, Post } from "./body.ts";
 import type { SseConnection } from "./event-streams.ts";
+import { Exchange, type MessageReceiver } from "./exchange.ts";
 import { rejectUnauthorized } from "./guards.ts";
 import { answerOneWay, forwardOneWay, type McpEndpoint } from "./post.ts";
-import { errorBody, holderOf, type Route, sendAccepted, sendError, sendProblem } from "./response.ts";
+import { errorBody, type Route, sendAccepted, sendError, sendProblem } from "./response.ts";
 
-/** The connection on which a client reads all messages, and its session. Nothing is kept for replay: the session ends with the connection. */
+/** A connection on which a client reads all messages, and its session, which ends with it: nothing is kept for replay. */
 class LegacySsePair implements EventSink, ReplyTarget {
-  /** In the URL that the client posts to, with 122 random bits. The session id is never sent, so it cannot be used on the endpoint. */
+  /** Part of the URL that the client posts to (122 random bits). The session id is never sent, so the endpoint cannot be used with it. */
   readonly id = randomUUID();
-  /** Only this principal may post to it. */
   readonly owner: Principal | undefined;
   readonly isListening = true;
   readonly memory: MemoryAccount;
-  /** Undefined until `initialize` is answered. Only the pair changes it. */
+  /** Undefined until `initialize` is answered. */
   session: Session | undefined;
   readonly #context: Context;
   readonly #connection: SseConnection;
@@ -36,10 +34,10 @@ class LegacySsePair implements EventSink, ReplyTarget {
   #initialize: { readonly reply: Reply; readonly stream: EventStream } | undefined;
   #isEnding = false;
 
-  /** @param path the path of the stream, as the client has written it. */
-  constructor(context: Context, connection: SseConnection, path: string, owner: Principal | undefined, memory: MemoryAccount) {
-    [this.#context, this.#connection, this.owner, this.memory] = [context, connection, owner, memory];
-    // Relative to the stream, because a proxy may have removed a prefix of the path.
+  constructor(context: Context, connection: SseConnection, { request, principal }: Exchange, memory: MemoryAccount) {
+    [this.#context, this.#connection, this.owner, this.memory] = [context, connection, principal, memory];
+    const [path = ""] = (request.url ?? "").split("?");
+    // Relative to the stream: a proxy may have removed a prefix of the path.
     const messages = `${path.endsWith("/") ? "../" : ""}${ROUTES.legacyMessages.path.slice(1)}`;
     connection.send(undefined, `${messages}?sessionId=${this.id}`, "endpoint");
   }
@@ -50,15 +48,15 @@ class LegacySsePair implements EventSink, ReplyTarget {
   }
 
   /** May be called again only if the last call did not open a session. */
-  initialize(opener: SessionOpener, request: RequestMessage, post: Post): void {
+  initialize(opener: SessionOpener, request: RequestMessage, exchange: Exchange): void {
     const streams = new SessionStreams(this.memory);
     const stream = streams.openStandalone();
     stream.attach(this);
-    const reply = this.openReply(request, post);
+    const reply = this.openReply(request, exchange);
     this.#initialize = { reply, stream };
     const open = (session: Session | KnownSession): void => {
       if (session instanceof Session) this.session = session;
-      reply.record?.setSession(session);
+      setSession(reply.record, session);
     };
     this.#context.defects.guard(
       "client request",
@@ -68,9 +66,9 @@ class LegacySsePair implements EventSink, ReplyTarget {
   }
 
   /** Its POST has been answered with 202. */
-  openReply(request: RequestMessage, post: Post): Reply {
-    const reply = new Reply(this.#context, request.idText, post.acceptedAtMs, this);
-    reply.record = new RequestRecord(request, post.holder, post.acceptedAtMs, this.session);
+  openReply(request: RequestMessage, exchange: Exchange): Reply {
+    const reply = new Reply(this.#context, request.idText, exchange.acceptedAtMs, this);
+    reply.record = beginRecord(request, exchange.holder, exchange.acceptedAtMs, this.session);
     reply.record.httpStatus = 202;
     this.#replies.add(reply);
     return reply;
@@ -85,7 +83,7 @@ class LegacySsePair implements EventSink, ReplyTarget {
     if (body !== undefined) this.emit(body);
     this.#replies.delete(reply);
     if (reply === this.#initialize?.reply && this.session === undefined) {
-      // Messages of the server of a failed `initialize` must not reach the next session.
+      // Messages of a failed `initialize` must not reach the next session.
       this.#initialize.stream.detach(this);
       this.#initialize = undefined;
     }
@@ -103,7 +101,6 @@ class LegacySsePair implements EventSink, ReplyTarget {
     this.#endWhenAnswered();
   }
 
-  /** Must be called when the connection has closed. */
   disconnect(): void {
     for (const reply of this.#replies) reply.disconnect();
     this.#replies.clear();
@@ -114,7 +111,7 @@ class LegacySsePair implements EventSink, ReplyTarget {
   }
 }
 
-/** HTTP+SSE (MCP 2024-11-05, basic/transports), a deprecated transport for clients that support nothing newer. */
+/** HTTP+SSE (MCP 2024-11-05, basic/transports), deprecated, for clients that support nothing newer. */
 export class LegacySse implements MessageReceiver {
   readonly #context: Context;
   readonly #opener: SessionOpener;
@@ -122,20 +119,19 @@ export class LegacySse implements MessageReceiver {
   readonly #endpoint: McpEndpoint;
   readonly #pairs = new Map<string, LegacySsePair>();
 
-  /** @param endpoint shares its connections, and the memory of bodies. */
   constructor(context: Context, opener: SessionOpener, sessions: SessionStore, endpoint: McpEndpoint) {
     [this.#context, this.#opener, this.#sessions, this.#endpoint] = [context, opener, sessions, endpoint];
     onDrain(context, "http+sse", () => this.#pairs.values().forEach((pair) => context.defects.guard("http+sse", () => pair.end())));
   }
 
   readonly routes: Readonly<Record<"legacySse" | "legacyMessages", Route>> = {
-    // Ignores `Accept`: this path has only streams. Clients that try Streamable HTTP first get 405, and fall back to this GET.
+    // `Accept` is ignored: this path has only streams. Clients that try Streamable HTTP first get 405, and fall back to this GET.
     legacySse: (request, response, principal) => {
       if (this.#context.draining.aborted) sendError(response, shuttingDown());
-      else this.#open(response, principal, this.#context.memory.account(holderOf(request, principal)));
+      else this.#open(new Exchange(this.#endpoint.connections, request, response, principal));
     },
     legacyMessages: (request, response, principal) => {
-      new Post(this.#context, request, response, principal).read(this, this.#endpoint.arriving);
+      new Exchange(this.#endpoint.connections, request, response, principal).read(this, this.#endpoint.arriving);
     },
   };
 
@@ -143,21 +139,22 @@ export class LegacySse implements MessageReceiver {
     for (const pair of this.#pairs.values()) if (pair.owner === owner) this.#end(pair);
   }
 
-  rejectLong(post: Post): boolean {
-    return this.#findPair(post, undefined) === undefined;
+  rejectLong(exchange: Exchange): boolean {
+    return this.#findPair(exchange, undefined) === undefined;
   }
 
-  onMessages(post: Post, messages: Message | Message[]): void {
-    if (Array.isArray(messages)) return sendProblem(post.response, BATCH_REFUSED);
+  onMessages(exchange: Exchange, messages: Message | Message[]): void {
+    if (Array.isArray(messages)) return sendProblem(exchange.response, BATCH_REFUSED);
     const idText = messages.kind === "request" ? messages.idText : undefined;
     // During the drain, the stream ends once the earlier requests are answered.
-    if (messages.kind === "request" && this.#context.draining.aborted) return sendError(post.response, shuttingDown(), idText);
-    const pair = this.#findPair(post, idText);
-    if (pair !== undefined) this.#onMessage(post, pair, messages, idText);
+    if (messages.kind === "request" && this.#context.draining.aborted) return sendError(exchange.response, shuttingDown(), idText);
+    const pair = this.#findPair(exchange, idText);
+    if (pair !== undefined) this.#onMessage(exchange, pair, messages, idText);
   }
 
-  #open(response: ServerResponse, owner: Principal | undefined, memory: MemoryAccount): void {
-    const { config, defects, nowMs, timers } = this.#context;
+  #open(exchange: Exchange): void {
+    const { config, nowMs } = this.#context;
+    const { memory } = exchange;
     // The session store limits the streams with a session.
     if (this.#pairs.size >= config.maxSessions) {
       const [...unused] = this.#pairs.values().filter(({ isInitialized }) => !isInitialized);
@@ -165,23 +162,21 @@ export class LegacySse implements MessageReceiver {
       const oldest = unused.find((pair) => pair.memory.holder === memory.holder) ?? unused[0];
       if (oldest !== undefined) this.#end(oldest);
     }
-    const [path = ""] = (response.req.url ?? "").split("?");
-    const pair = new LegacySsePair(this.#context, this.#endpoint.connections.open(response, memory), path, owner, memory);
+    const connection = this.#endpoint.connections.open(exchange.response, memory);
+    const pair = new LegacySsePair(this.#context, connection, exchange, memory);
     this.#pairs.set(pair.id, pair);
-    const unused = new Timer(timers, (atMs) => {
+    const unused = new Timer(this.#context, (atMs) => {
       if (!pair.isInitialized) this.#end(pair);
       // An `initialize` in progress has its own deadline.
       else if (pair.session === undefined) unused.set(atMs + config.requestTimeoutMs);
     });
     unused.set(nowMs() + config.requestTimeoutMs);
-    response.once("close", () => {
+    connection.onClosed = () => {
       unused.clear();
-      defects.guard("client disconnect", () => {
-        this.#pairs.delete(pair.id);
-        pair.disconnect();
-        if (pair.session !== undefined) this.#sessions.end(pair.session);
-      });
-    });
+      this.#pairs.delete(pair.id);
+      pair.disconnect();
+      if (pair.session !== undefined) this.#sessions.end(pair.session);
+    };
   }
 
   #end(pair: LegacySsePair): void {
@@ -189,8 +184,8 @@ export class LegacySse implements MessageReceiver {
     pair.end();
   }
 
-  #onMessage(post: Post, pair: LegacySsePair, message: Message, idText: string | undefined): void {
-    const { response } = post;
+  #onMessage(exchange: Exchange, pair: LegacySsePair, message: Message, idText: string | undefined): void {
+    const { response } = exchange;
     const { session } = pair;
     if (message.kind === "request" && message.method === "initialize") {
       if (pair.isInitialized) {
@@ -198,7 +193,7 @@ export class LegacySse implements MessageReceiver {
         return sendError(response, error, idText);
       }
       sendAccepted(response);
-      return pair.initialize(this.#opener, message, post);
+      return pair.initialize(this.#opener, message, exchange);
     }
     if (session === undefined)
       return sendError(response, sessionRequired("This stream has no session yet; call initialize first."), idText);
@@ -206,11 +201,11 @@ export class LegacySse implements MessageReceiver {
     session.touch(this.#context.nowMs());
     if (message.kind !== "request") return answerOneWay(response, forwardOneWay(session, message));
     sendAccepted(response);
-    session.lane.request(session, pair.openReply(message, post), message);
+    session.lane.request(session, pair.openReply(message, exchange), message);
   }
 
   /** @returns undefined if the request is answered with an error. */
-  #findPair({ request, response, principal }: Post, idText: string | undefined): LegacySsePair | undefined {
+  #findPair({ request, response, principal }: Exchange, idText: string | undefined): LegacySsePair | undefined {
     const { url = "" } = request;
     const id = new URLSearchParams(url.slice(url.indexOf("?") + 1)).get("sessionId");
     const pair = this.#pairs.get(id ?? "");

@@ -5,13 +5,14 @@ import { gunzipSync } from "node:zlib";
 import { maskArgs, maskCommand } from "../config/secret-file.ts";
 import type { Context } from "../context.ts";
 import { SidecarError } from "../mcp/errors.ts";
+import { itemsAfter } from "../observe/record.ts";
 import { shuttingDown } from "../server/failures.ts";
 import type { Principal } from "../session/session.ts";
 import { Timer } from "../timers.ts";
 import { describeEndpoint } from "./app.ts";
 import { type SseConnection, SseConnections } from "./event-streams.ts";
-import { laneLoads, type Status } from "./health.ts";
-import type { PageGeneration, PageState, PageUpdate } from "./page-update.ts";
+import { describeExit, laneLoads, type Status } from "./health.ts";
+import type { PageState, PageUpdate } from "./page-update.ts";
 import { pageRequest, type RecentActivity } from "./recent.ts";
 import { acceptsGzip, acceptsHtml, holderOf, reject, type Route, sendError } from "./response.ts";
 
@@ -48,7 +49,7 @@ const SECURITY_HEADERS = {
   "X-Frame-Options": "DENY",
 };
 
-/** All files are few and small. Responses share the bytes, so those that are not read take no more memory. */
+/** Responses share the bytes, so unread ones take no more memory. */
 function readFiles(): ReadonlyMap<string, { readonly compressed: Buffer; readonly plain: Buffer }> {
   const names = readdirSync(FOLDER).filter((name) => name.endsWith(SUFFIX));
   return new Map(
@@ -95,7 +96,7 @@ function createFileRoutes(context: Context): Readonly<Record<"page" | "pageFile"
   };
 }
 
-/** @returns undefined if the endpoint has another address than the page. */
+/** @returns undefined if it has another address than the page. */
 function endpointPath({ config }: Context): string | undefined {
   return config.adminAddr === undefined ? config.path : undefined;
 }
@@ -125,8 +126,7 @@ interface PageStream {
   nextSecond: number;
   requestCount: number;
   logLineCount: number;
-  /** Undefined before the first update. */
-  generations: readonly PageGeneration[] | undefined;
+  generations: RecentActivity["generations"] | undefined;
 }
 
 export class Page {
@@ -141,7 +141,7 @@ export class Page {
 
   constructor(context: Context, activity: RecentActivity, status: () => Status) {
     [this.#context, this.#activity] = [context, activity];
-    this.#updates = new Timer(context.timers, (nowMs) => this.#sendAll(nowMs));
+    this.#updates = new Timer(context, (nowMs) => this.#sendAll(nowMs));
     this.#readState = () => pageState(context, status());
     this.#connections = new SseConnections(context);
     this.routes = {
@@ -188,27 +188,26 @@ export class Page {
     for (const stream of this.#open) this.#send(stream, state);
   }
 
-  /** Unless the last update is still unread: the next one then has what is still kept. */
+  /** Skipped while the last update is unread: the next one has what is still kept. */
   #send(stream: PageStream, state: PageState): void {
     if (stream.generations !== undefined && stream.response.writableLength > 0) return;
     const { requests: history, generations, log, currentSecond } = this.#activity;
-    const { requests } = history;
     const update: PageUpdate = {
       state,
       seconds: this.#activity.secondsBetween(stream.nextSecond, currentSecond),
-      requests: requests.after(stream.requestCount).map(pageRequest),
-      logLines: log.after(stream.logLineCount),
-      generations: generations === stream.generations ? undefined : generations,
+      requests: itemsAfter(history.requests, history.count, stream.requestCount).map(pageRequest),
+      logLines: itemsAfter(log.lines, log.count, stream.logLineCount),
+      generations: generations === stream.generations ? undefined : generations.map((each) => ({ ...each, exit: describeExit(each.exit) })),
     };
     stream.nextSecond = currentSecond;
-    stream.requestCount = requests.count;
+    stream.requestCount = history.count;
     stream.logLineCount = log.count;
     stream.generations = generations;
     stream.connection.send(undefined, JSON.stringify(update, this.#context.secrets.replacer), "update");
   }
 }
 
-/** A client that has not read the event before may never do so. */
+/** A client with unread output may never read again. */
 function end({ response, connection }: PageStream, sendLast: () => void): void {
   const isUnread = response.writableLength > 0;
   sendLast();

@@ -1,35 +1,30 @@
-import type { newSecond, RequestEnding } from "../observe/record.ts";
+import type { RequestEnding, RequestHistory } from "../observe/record.ts";
 import type { describeExit, laneLoads, Status } from "./health.ts";
 
-/** In the sidecar and in the page. */
 export const HISTORY_LIMITS = { seconds: 120, requests: 200, logLines: 200, generations: 30 } as const;
 
-/** One event of the page's stream. The first has the whole history, and later ones have the new part. */
+/** The first event of a stream has the whole history, later ones the new part. */
 export interface PageUpdate {
   readonly state: PageState;
   /** Oldest first, as all lists here. */
-  readonly seconds: readonly PageSecond[];
+  readonly seconds: readonly Readonly<RequestHistory["seconds"][number]>[];
   readonly requests: readonly PageRequest[];
-  /** As JSON with secrets masked. A longer one is shortened, so it is not JSON. */
+  /** As JSON with secrets masked; a longer one is shortened, so it is not JSON. */
   readonly logLines: readonly string[];
   /** Undefined if none has changed. */
   readonly generations: readonly PageGeneration[] | undefined;
 }
 
-/** What the page shows of `/status`, and its other data. */
 export interface PageState extends Omit<Status, "lanes" | "counters" | "policy"> {
   /** With secrets masked. */
   readonly command: readonly string[];
-  /** The path of the MCP endpoint; null if it has another address, so the page can neither list tools nor call them. */
+  /** Null if the endpoint has another address, so the page can neither list tools nor call them. */
   readonly endpointPath: string | null;
-  /** True if each client with a session gets a server of its own, so that even a list of tools starts one. */
+  /** Each client with a session gets its own server, so that even a list of tools starts one. */
   readonly isIsolated: boolean;
-  /** True if a call whose tool may ask questions is sent to a process of its own. */
   readonly hasOwnServerForQuestions: boolean;
   readonly lanes: ReturnType<typeof laneLoads>;
 }
-
-export type PageSecond = Readonly<ReturnType<typeof newSecond>>;
 
 export interface PageRequest {
   /** In milliseconds since the epoch. */
@@ -41,6 +36,7 @@ export interface PageRequest {
   readonly durationMs: number | null;
   /** `tool_error` for a result that the tool itself marks as an error. */
   readonly ending: RequestEnding | "tool_error";
+  readonly isError: boolean;
 }
 
 export interface PageGeneration {
@@ -50,5 +46,5 @@ export interface PageGeneration {
   /** In milliseconds since the epoch, as is `readyAt`. */
   readonly startedAt: number;
   readonly readyAt: number | null;
-  readonly exit: ReturnType<typeof describeExit> | null;
+  readonly exit: ReturnType<typeof describeExit>;
 }

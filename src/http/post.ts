@@ -13,18 +13,17 @@ import {
   type RequestMessage,
   type ResponseMessage,
 } from "../mcp/message.ts";
+import { setSession } from "../observe/record.ts";
 import { allowHeader, ROUTES } from "../routes.ts";
-import type { HeldRequest } from "../server/calls.ts";
 import { sessionNotFound, shuttingDown } from "../server/failures.ts";
 import { checkModernRequest } from "../server/request-check.ts";
 import type { SessionOpener } from "../server/session-opener.ts";
 import { type KnownSession, Session } from "../session/session.ts";
 import type { StatelessRequests } from "../server/stateless-requests.ts";
 import type { SessionStore } from "../session/store.ts";
-import { ArrivingPosts, type MessageReceiver, Post } from "./body.ts";
 import { openGetStream, SseConnections } from "./event-streams.ts";
+import { Exchange, type MessageReceiver } from "./exchange.ts";
 import { rejectUnauthorized } from "./guards.ts";
-import { PostResponse } from "./reply.ts";
 import { errorBody, permitsEventStream, reject, type Route, sendAccepted, sendError, sendProblem, sendRejection } from "./response.ts";
 
 const { methods } = ROUTES.endpoint;
@@ -39,7 +38,6 @@ function isInitialize(beginning: Buffer): boolean {
 }
 
 function noStream({ headers }: IncomingMessage): SidecarError {
-  // A person has opened the URL in a browser. Only pages accept HTML.
   if (headers.accept?.includes("text/html") === true) {
     const message = `This URL is for MCP clients, not for browsers; ${ROUTES.ready.path} shows if the MCP server is ready.`;
     return new SidecarError("SESSION_REQUIRED", message, {}, "browser");
@@ -50,12 +48,13 @@ function noStream({ headers }: IncomingMessage): SidecarError {
 }
 
 /**
- * POST, GET and DELETE of Streamable HTTP (MCP 2025-11-25, basic/transports), and POST without a session (MCP 2026-07-28, basic/transports).
- * A session that another principal has opened is not found, and the request does not count as its use.
+ * Streamable HTTP with sessions (MCP 2025-11-25, basic/transports) and without (MCP 2026-07-28, basic/transports). A session that another
+ * principal has opened is not found, and is not touched.
  */
 export class McpEndpoint implements MessageReceiver {
   readonly connections: SseConnections;
-  readonly arriving: ArrivingPosts;
+  /** The oldest first. They make room if memory is short. */
+  readonly arriving = new Set<Exchange>();
   readonly #context: Context;
   readonly #opener: SessionOpener;
   readonly #sessions: SessionStore;
@@ -65,34 +64,39 @@ export class McpEndpoint implements MessageReceiver {
     this.#context = context;
     [this.#opener, this.#sessions, this.#stateless] = [opener, sessions, stateless];
     this.connections = new SseConnections(context);
-    this.arriving = new ArrivingPosts(context);
+    context.memory.onShortage("share", (bytes, holder) => {
+      let freeBytes = 0;
+      for (const exchange of this.arriving) {
+        if (freeBytes >= bytes) return;
+        if (exchange.holder === holder) freeBytes += exchange.rejectArriving();
+      }
+    });
   }
 
   readonly route: Route = (request, response, principal) => {
     const { method } = request;
-    const post = new Post(this.#context, request, response, principal);
-    const session = method === "DELETE" ? undefined : this.#sessions.get(post.sessionId, principal);
-    // It is kept from eviction: while the request arrives, and until its response is read.
-    if (session !== undefined) post.use(session);
-    if (method === "POST" && post.accepted.json) return post.read(this, this.arriving);
+    const exchange = new Exchange(this.connections, request, response, principal);
+    const session = method === "DELETE" ? undefined : this.#sessions.get(exchange.sessionId, principal);
+    if (session !== undefined) exchange.use(session);
+    if (method === "POST" && exchange.acceptsJson) return exchange.read(this, this.arriving);
     if (method === "POST") return reject(response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow application/json."));
     request.resume();
-    if (method === "GET") this.#openStream(post);
-    else this.#endSession(post);
+    if (method === "GET") this.#openStream(exchange);
+    else this.#endSession(exchange);
   };
 
-  rejectLong(post: Post, beginning: Buffer): boolean {
-    const { version, sessionId } = post;
+  rejectLong(exchange: Exchange, beginning: Buffer): boolean {
+    const { version, sessionId } = exchange;
     const needsNoSession = isModernVersion(version) && (this.#stateless !== undefined || sessionId === undefined);
     if (needsNoSession || (sessionId === undefined && isInitialize(beginning))) return false;
-    const found = this.#look(post);
+    const found = this.#look(exchange);
     if (!(found instanceof SidecarError)) return false;
-    sendError(post.response, found);
+    sendError(exchange.response, found);
     return true;
   }
 
-  onMessages(post: Post, messages: Message | Message[]): void {
-    const { response, version } = post;
+  onMessages(exchange: Exchange, messages: Message | Message[]): void {
+    const { response, version } = exchange;
     const isBatch = Array.isArray(messages);
     // A client that left while its long body was read would never cancel its requests. A notification needs no response.
     if (response.destroyed && (isBatch || messages.kind === "request")) return;
@@ -100,18 +104,18 @@ export class McpEndpoint implements MessageReceiver {
       const isModern = isBatch
         ? isModernVersion(version) || messages.some((each) => isModernMessage(each, version))
         : isModernMessage(messages, version);
-      if (isModern) return this.#onStateless(this.#stateless, post, messages);
+      if (isModern) return this.#onStateless(this.#stateless, exchange, messages);
     }
-    if (!isBatch && messages.kind === "request" && messages.method === "initialize") return this.#initialize(post, messages);
-    const found = this.#look(post);
+    if (!isBatch && messages.kind === "request" && messages.method === "initialize") return this.#initialize(exchange, messages);
+    const found = this.#look(exchange);
     const waits = found instanceof Session && found.isMoving && [messages].flat().some(({ kind }) => kind === "request");
-    if ((found instanceof Session && !waits) || found instanceof SidecarError) this.#onFound(post, messages, found);
-    else this.#takeUp(post, [messages].flat(), found, (taken) => this.#onFound(post, messages, taken));
+    if ((found instanceof Session && !waits) || found instanceof SidecarError) this.#onFound(exchange, messages, found);
+    else this.#takeUp(exchange, [messages].flat(), found, (taken) => this.#onFound(exchange, messages, taken));
   }
 
-  #openStream(post: Post): void {
-    const { request, response } = post;
-    const found = this.#look(post);
+  #openStream(exchange: Exchange): void {
+    const { request, response } = exchange;
+    const found = this.#look(exchange);
     if (found instanceof SidecarError && found.code === "SESSION_REQUIRED") {
       const error = noStream(request);
       return sendError(response, error, undefined, error.code === "METHOD_NOT_ALLOWED" ? ALLOW_WITHOUT_SESSION : undefined);
@@ -124,55 +128,56 @@ export class McpEndpoint implements MessageReceiver {
       else openGetStream(this.connections, response, session);
     };
     if (found instanceof Session && !found.isMoving) open(found);
-    else this.#takeUp(post, [], found, open);
+    else this.#takeUp(exchange, [], found, open);
   }
 
-  #endSession(post: Post): void {
-    const found = this.#look(post);
-    if (found instanceof SidecarError) return sendError(post.response, found);
+  #endSession(exchange: Exchange): void {
+    const found = this.#look(exchange);
+    if (found instanceof SidecarError) return sendError(exchange.response, found);
     this.#opener.end(found);
-    post.response.writeHead(204).end();
+    exchange.response.writeHead(204).end();
   }
 
-  /** Also begins the use of the session. It may be one of another replica. */
-  #look(post: Post): Session | KnownSession | SidecarError {
-    const { version, principal, sessionId: id, session: atArrival } = post;
+  /** Finds the session, which may be one of another replica, and begins its use. */
+  #look(exchange: Exchange): Session | KnownSession | SidecarError {
+    const { version, principal, sessionId: id, session: atArrival } = exchange;
     if (id === undefined) return new SidecarError("SESSION_REQUIRED", "The Mcp-Session-Id header is missing; call initialize first.");
     // Another request may have taken it up while this one arrived.
     const session = atArrival?.hasEnded === false ? atArrival : this.#sessions.get(id, principal);
     const found = session ?? this.#opener.recognize(id, principal);
     if (found === undefined) return sessionNotFound();
-    if (session !== undefined) post.use(session);
+    if (session !== undefined) exchange.use(session);
     if (version === undefined || LEGACY_PROTOCOL_VERSIONS.includes(version)) return found;
     return new SidecarError("UNSUPPORTED_PROTOCOL_VERSION", `The protocol version ${JSON.stringify(version)} is not supported.`, {
       supported: LEGACY_PROTOCOL_VERSIONS,
     });
   }
 
-  /** Unless the client disconnects before. */
-  #takeUp(post: Post, messages: Message[], known: Session | KnownSession, onTaken: (session: Session | SidecarError) => void): void {
-    const { acceptedAtMs } = post;
-    const held: HeldRequest["reply"] = { acceptedAtMs, onDisconnect: undefined };
-    post.onClosed = () => held.onDisconnect?.();
-    this.#opener.takeUp(known, this.#context.memory.account(post.holder), held, messages, (taken) => {
-      if (taken instanceof Session) post.use(taken);
+  /** Calls `onTaken` unless the client disconnects before. */
+  #takeUp(
+    exchange: Exchange,
+    messages: Message[],
+    known: Session | KnownSession,
+    onTaken: (session: Session | SidecarError) => void,
+  ): void {
+    this.#opener.takeUp(known, this.#context.memory.account(exchange.holder), exchange, messages, (taken) => {
+      exchange.onDisconnect = undefined;
+      if (taken instanceof Session) exchange.use(taken);
       onTaken(taken);
     });
   }
 
-  #onFound(post: Post, messages: Message | Message[], session: Session | SidecarError): void {
+  #onFound(exchange: Exchange, messages: Message | Message[], session: Session | SidecarError): void {
     if (Array.isArray(messages)) {
-      if (session instanceof SidecarError && session.code !== "SESSION_REQUIRED") sendError(post.response, session);
-      else if (session instanceof SidecarError || !hasBatches(session.protocolVersion)) sendProblem(post.response, BATCH_REFUSED);
-      else this.#forwardBatch(post, session, messages);
-    } else if (session instanceof SidecarError) this.#rejectMessage(post, messages, session);
-    else if (messages.kind === "request") {
-      const reply = new PostResponse(this.connections, post, "legacy", post.accepted.events, session).openReply(messages);
-      session.lane.request(session, reply, messages);
-    } else answerOneWay(post.response, forwardOneWay(session, messages));
+      if (session instanceof SidecarError && session.code !== "SESSION_REQUIRED") sendError(exchange.response, session);
+      else if (session instanceof SidecarError || !hasBatches(session.protocolVersion)) sendProblem(exchange.response, BATCH_REFUSED);
+      else this.#forwardBatch(exchange, session, messages);
+    } else if (session instanceof SidecarError) this.#rejectMessage(exchange, messages, session);
+    else if (messages.kind === "request") session.lane.request(session, exchange.openReply(messages), messages);
+    else answerOneWay(exchange.response, forwardOneWay(session, messages));
   }
 
-  #rejectMessage({ response, version }: Post, message: Message, error: SidecarError): void {
+  #rejectMessage({ response, version }: Exchange, message: Message, error: SidecarError): void {
     // Such a notification concerns a request of another replica, or state that a new server gets at its start.
     if (message.kind === "notification" && error.code === "OTHER_REPLICA") return sendAccepted(response);
     const isOff = this.#stateless === undefined && error.code === "SESSION_REQUIRED" && isModernMessage(message, version);
@@ -183,31 +188,32 @@ export class McpEndpoint implements MessageReceiver {
     sendError(response, shown, message.kind === "request" ? message.idText : undefined);
   }
 
-  #initialize(post: Post, message: RequestMessage): void {
-    const { response, principal: owner, holder } = post;
+  #initialize(exchange: Exchange, message: RequestMessage): void {
+    const { response, principal: owner } = exchange;
     // The token may have been removed while the body arrived.
     if (owner?.isRevoked === true) return rejectUnauthorized(response);
     const idText = message.idText;
     // The id of a session that is not open here is ignored.
-    const session = this.#sessions.get(post.sessionId, owner);
+    const session = this.#sessions.get(exchange.sessionId, owner);
     if (session !== undefined) {
       session.touch(this.#context.nowMs());
       const error = new SidecarError("INVALID_REQUEST", "This session is already initialized; call initialize without Mcp-Session-Id.");
       return sendError(response, error, idText);
     }
-    const target = new PostResponse(this.connections, post, "legacy", false);
-    const reply = target.openReply(message);
+    // The session that its id named may have ended while the body arrived.
+    exchange.use(undefined);
+    exchange.acceptsStream = false;
+    const reply = exchange.openReply(message);
     const onOpen = (opened: Session | KnownSession): void => {
-      target.headers = { "Mcp-Session-Id": opened.id };
-      reply.record?.setSession(opened);
+      exchange.headers = { "Mcp-Session-Id": opened.id };
+      setSession(reply.record, opened);
     };
-    const streams = this.#opener.createStreams(this.#context.memory.account(holder));
+    const streams = this.#opener.createStreams(exchange.memory);
     this.#opener.initialize(reply, message, streams, owner, onOpen);
   }
 
-  #forwardBatch(post: Post, session: Session, messages: readonly Message[]): void {
-    const whole = new PostResponse(this.connections, post, "legacy", post.accepted.events, session);
-    const replies = messages.map((each) => (each.kind === "request" ? whole.openPart(each) : undefined));
+  #forwardBatch(exchange: Exchange, session: Session, messages: readonly Message[]): void {
+    const replies = messages.map((each) => (each.kind === "request" ? exchange.openReply(each, true) : undefined));
     // If a notification or response is not accepted, the later requests of the batch fail with its error.
     // The HTTP response reports the error if the batch has no requests.
     // A response to a server elsewhere concerns only itself.
@@ -222,25 +228,28 @@ export class McpEndpoint implements MessageReceiver {
       } else if (reply !== undefined && error !== undefined) reply.refuse(error);
       else if (reply !== undefined) session.lane.request(session, reply, each);
     }
-    if (replies.every((reply) => reply === undefined)) answerOneWay(post.response, error ?? elsewhere);
+    if (replies.every((reply) => reply === undefined)) answerOneWay(exchange.response, error ?? elsewhere);
   }
 
-  #onStateless(stateless: StatelessRequests, post: Post, messages: Message | Message[]): void {
-    const { request, response, principal, holder } = post;
+  #onStateless(stateless: StatelessRequests, exchange: Exchange, messages: Message | Message[]): void {
+    const { request, response, principal } = exchange;
     const refuse = (error: SidecarError, idText?: string): void => sendRejection(response, error, errorBody(error, idText, "modern"));
     if (Array.isArray(messages)) return refuse(invalidRequest("A batch is not part of this revision"));
     if (messages.kind === "response") return refuse(invalidRequest("A server of this revision asks no requests"));
-    // It has no effect. A cancellation in particular could name the request of another client.
+    // A cancellation in particular could name the request of another client.
     if (messages.kind === "notification") return sendAccepted(response);
     if (principal?.isRevoked === true) return rejectUnauthorized(response);
     const idText = messages.idText;
     const envelope = checkModernRequest(messages, request.headers);
     if (envelope instanceof SidecarError) return refuse(envelope, idText);
-    const acceptsStream = messages.method === "subscriptions/listen" ? permitsEventStream(request) : post.accepted.events;
-    const reply = new PostResponse(this.connections, post, "modern", acceptsStream).openReply(messages);
-    if (reply.record !== undefined) reply.record.revision = post.version;
-    const memory = this.#context.memory.account(holder);
-    stateless.handle({ request: messages, envelope, headers: request.headers, reply, memory, owner: principal });
+    // The session of its id, if any, is not used.
+    exchange.use(undefined);
+    exchange.era = "modern";
+    if (messages.method === "subscriptions/listen") exchange.acceptsStream = permitsEventStream(request);
+    const reply = exchange.openReply(messages);
+    if (reply.record !== undefined) reply.record.revision = exchange.version;
+    const client = stateless.clientOf(exchange.memory);
+    stateless.handle({ request: messages, envelope, headers: request.headers, reply, client, owner: principal });
   }
 }
 
@@ -253,7 +262,6 @@ export function forwardOneWay(session: Session, message: NotificationMessage | R
   return message.kind === "notification" ? session.lane.notify(session, message) : session.lane.answer(session, message);
 }
 
-/** @param error that of the messages, if they are not accepted. */
 export function answerOneWay(response: ServerResponse, error: SidecarError | undefined): void {
   if (error === undefined) sendAccepted(response);
   else sendError(response, error);

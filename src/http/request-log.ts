@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
 import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
-import { ERROR_CATALOG, JsonRpcErrorCode } from "../mcp/errors.ts";
-import { isSuccess, type RejectedRequest, type RequestEnding, type RequestRecord, rounded } from "../observe/record.ts";
+import { ERROR_CATALOG, type ErrorEntry, JsonRpcErrorCode } from "../mcp/errors.ts";
+import { type RejectedRequest, type RequestEnding, type RequestRecord, rounded } from "../observe/record.ts";
 import { RateLimit, Timer } from "../timers.ts";
 
 /** Per minute, and at once. A flood of one kind does not suppress the others. */
@@ -11,16 +11,16 @@ const LINES_PER_MINUTE = {
   unauthorized: 60,
   /** Rejected before they had a reply, though the server and the sidecar are well. */
   rejected: 60,
-  /** By the server or the sidecar. */
   failed: 300,
   errors: 300,
   ended: 6000,
 } as const;
 
-/** From the first suppressed line. */
+const CATALOG: Readonly<Partial<Record<RequestEnding, ErrorEntry>>> = ERROR_CATALOG;
+
 const REPORT_AFTER_MS = 10_000;
 const MAX_REASON_LENGTH = 200;
-/** Of a SHA-256 in hexadecimal. */
+/** A part of a SHA-256 in hexadecimal. */
 const SESSION_HASH_LENGTH = 12;
 
 export class RequestLog {
@@ -32,7 +32,7 @@ export class RequestLog {
 
   constructor(context: Context) {
     this.#context = context;
-    this.#report = new Timer(context.timers, () => this.#reportSuppressed());
+    this.#report = new Timer(context, () => this.#reportSuppressed());
     const { config, records } = context;
     records.onFailure = (request, body) => this.#logEnded(request, body);
     if (config.requestLog === "all") records.onSuccess = records.onFailure;
@@ -98,11 +98,11 @@ export class RequestLog {
 }
 
 function kindOf(ending: RequestEnding): "ended" | "failed" | "errors" {
-  if (isSuccess(ending)) return "ended";
   if (ending === "errors" || ending === "SHUTTING_DOWN") return "errors";
-  const { httpStatus, jsonRpcCode } = ERROR_CATALOG[ending];
+  const error = CATALOG[ending];
+  if (error === undefined) return "ended";
   // The client has not caused these.
-  const isFailure = httpStatus >= 500 || jsonRpcCode === JsonRpcErrorCode.InternalError || ending === "REQUEST_TIMEOUT";
+  const isFailure = error.httpStatus >= 500 || error.jsonRpcCode === JsonRpcErrorCode.InternalError || ending === "REQUEST_TIMEOUT";
   return isFailure ? "failed" : "errors";
 }
 

@@ -5,7 +5,7 @@ import { lastingTime, type MemoryAccount, type Reservation } from "../memory.ts"
 import { logLimiter } from "../observe/log.ts";
 import { Timer } from "../timers.ts";
 
-/** Counts and logs the connections of clients that do not read. @returns a function that gets the length of the unread text. */
+/** Counts and logs connections whose clients do not read. @returns a function that gets the length of the unread text. */
 export function countCutOffs({ counters, log, nowMs }: Context, reason: string): (unreadLength: number) => void {
   const mayLog = logLimiter(nowMs);
   return (unreadLength) => {
@@ -14,35 +14,33 @@ export function countCutOffs({ counters, log, nowMs }: Context, reason: string):
   };
 }
 
-/** Up to this, the current response of a connection is not counted. In UTF-16 units, as in a socket of Node. */
+/** A shorter response is not counted while it is the current one of its connection. In UTF-16 units, as in a socket of Node. */
 const SMALL_LENGTH = 64 * 1024;
-/** As it was written, and in the bytes that are sent. */
+/** Node keeps the text and its bytes. */
 const COPIES = 2;
-/** In which a client is expected to read something. */
+/** A client that reads nothing for so long is slow. */
 const SLOW_READER_MS = 1000;
-/** For a client that has read before. The operating system takes up to 2 MB at once. */
+/** A client that has read before gets more time: the operating system takes up to 2 MB at once. */
 const SLOWER_READER_MS = 5000;
-/** In which the operating system fills its buffers, which is no progress of the client. */
+/** The operating system fills its buffers first, which is no progress of the client. */
 const FILL_MS = 250;
-/** Between looks at the progress, and the shortest while memory is short. */
 const LOOK_MS = 500;
 const MIN_LOOK_MS = 20;
 
 interface Unread {
   readonly memory: Reservation;
   readonly sinceMs: number;
-  /** At the last progress, or after the operating system had filled its buffers. */
+  /** At the last progress; undefined while the operating system fills its buffers. */
   takenBytes: number | undefined;
-  /** Undefined before the first. */
   progressAtMs: number | undefined;
   readonly onEnd: () => void;
 }
 
-/** Each counts as memory of its client. Slow readers are cut off if memory is short. */
+/** Unread output counts as memory of its client. Slow readers are cut off if memory is short. */
 export class UnreadOutput {
   readonly #context: Context;
   readonly #onCut: (unreadLength: number) => void;
-  /** Those that have waited longest come first. */
+  /** The longest unread first. */
   readonly #unread = new Map<ServerResponse, Unread>();
   readonly #nextLook: Timer;
   #lookedAtMs = -Infinity;
@@ -50,13 +48,13 @@ export class UnreadOutput {
 
   constructor(context: Context) {
     this.#context = context;
-    this.#nextLook = new Timer(context.timers, (nowMs) => this.#onInterval(nowMs));
+    this.#nextLook = new Timer(context, (nowMs) => this.#onInterval(nowMs));
     this.#onCut = countCutOffs(context, "the memory budget is used up");
     context.memory.onShortage("slow", (bytes) => this.#cutOffSlow(bytes));
     context.memory.onShortage("full", (bytes) => this.#cutOffReading(bytes));
   }
 
-  /** Must be called after each text that is written to a response, and when it is destroyed. */
+  /** Must be called after each write to the response, and when it is destroyed. */
   count(response: ServerResponse, account: MemoryAccount): void {
     const { writableLength: length, destroyed } = response;
     if (destroyed) return this.#forget(response);
@@ -66,7 +64,6 @@ export class UnreadOutput {
     else if (length > SMALL_LENGTH || (length > 0 && response.socket === null)) this.#add(response, account, length);
   }
 
-  /** First those without progress for longest. */
   #cutOffSlow(bytes: number): void {
     const nowMs = this.#context.nowMs();
     if (nowMs - this.#lookedAtMs < MIN_LOOK_MS) return;
@@ -76,13 +73,13 @@ export class UnreadOutput {
     );
   }
 
-  /** For the first second, slow clients may make room. */
+  /** Clients that read get a second: slow ones may make room until then. */
   #cutOffReading(bytes: number): void {
     const nowMs = this.#context.nowMs();
     if (this.#hasBeenFull(nowMs)) this.#cutOff(bytes, nowMs, ({ sinceMs }) => sinceMs + SLOW_READER_MS);
   }
 
-  /** The earliest is closed first. @param dueAtMs returns the time from which on a connection may be closed. */
+  /** @param dueAtMs returns the time from which on a connection may be cut off; the earliest is the first. */
   #cutOff(bytes: number, nowMs: number, dueAtMs: (unread: Unread) => number): void {
     const due = [...this.#unread].filter(([, unread]) => dueAtMs(unread) <= nowMs).sort(([, a], [, b]) => dueAtMs(a) - dueAtMs(b));
     let freeBytes = 0;
@@ -103,7 +100,6 @@ export class UnreadOutput {
     if (nowMs - this.#lookedAtMs >= MIN_LOOK_MS) this.#look(nowMs);
   }
 
-  /** What clients have read counts no more. */
   #look(nowMs: number): void {
     this.#lookedAtMs = nowMs;
     for (const [response, unread] of this.#unread) {
@@ -139,7 +135,7 @@ export class UnreadOutput {
   }
 }
 
-/** Only the handle shows it: for Node, a large write is unread until its end. */
+/** Only the handle shows them: for Node, a large write is unread until its end. */
 export function takenBytes(socket: Socket): number {
   const { _handle: handle } = socket as Socket & {
     readonly _handle?: { readonly bytesWritten?: number; readonly writeQueueSize?: number } | null;

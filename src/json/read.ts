@@ -1,16 +1,5 @@
-import {
-  Code,
-  decodeString,
-  detached,
-  escapeEnd,
-  isMistakenFor,
-  isSpelledOtherwise,
-  scalarEnd,
-  skipWhitespace,
-  type Span,
-} from "./text.ts";
+import { Code, decodeString, detached, isMistakenFor, isSpelledOtherwise, SHORT_RUN, skipWhitespace, type Span, walk } from "./text.ts";
 
-/** The names of the members to find, each with the names to find in its value. */
 interface ShapeNames {
   readonly [name: string]: ShapeNames;
 }
@@ -47,28 +36,16 @@ export class Shape {
 /** The members of a shape in one JSON text. The last of repeated members counts, as for most parsers (RFC 8259 §4). */
 export class Outline {
   readonly text: string;
-  readonly hasEscapedName: boolean;
+  hasEscapedName = false;
   /** The first name in the outermost object that the shape does not have. */
-  readonly unknownName: string | undefined;
-  /** True if no member is repeated, and no parser takes another name for one of the shape. */
-  readonly isUnambiguous: boolean;
-  /** Start and end of each value, by slot; -1 for an absent member. It ends with the last slot that was used. */
-  readonly #places: readonly number[];
-  readonly #doubles: ReadonlyMap<number, string> | undefined;
+  unknownName: string | undefined;
+  /** By slot: the name of a repeated member, or one that some parsers take for that of the slot. Undefined if there are none. */
+  doubles: Map<number, string> | undefined;
+  /** Start and end of each value, by slot; -1 or nothing for an absent member. */
+  readonly places: number[] = [];
 
-  constructor(
-    text: string,
-    places: readonly number[],
-    doubles: ReadonlyMap<number, string> | undefined,
-    hasEscapedName: boolean,
-    unknownName: string | undefined,
-  ) {
+  constructor(text: string) {
     this.text = text;
-    this.hasEscapedName = hasEscapedName;
-    this.unknownName = unknownName;
-    this.isUnambiguous = doubles === undefined;
-    this.#places = places;
-    this.#doubles = doubles;
   }
 
   has(slot: number): boolean {
@@ -77,11 +54,11 @@ export class Outline {
 
   /** -1 for an absent member. */
   start(slot: number): number {
-    return this.#places[2 * slot] ?? -1;
+    return this.places[2 * slot] ?? -1;
   }
 
   end(slot: number): number {
-    return this.#places[2 * slot + 1] ?? -1;
+    return this.places[2 * slot + 1] ?? -1;
   }
 
   span(slot: number): Span | undefined {
@@ -113,20 +90,18 @@ export class Outline {
     const first = this.firstAt(slot);
     return first === "-" || (first >= "0" && first <= "9") ? Number(this.textAt(slot)) : undefined;
   }
-
-  /** Returns the name of a repeated member, or a name that some parsers take for that of the slot, because they ignore case. */
-  doubleAt(slot: number): string | undefined {
-    return this.#doubles?.get(slot);
-  }
 }
 
 const State = { value: 0, firstElement: 1, firstName: 2, name: 3, comma: 4, inString: 5, inName: 6, colon: 7 } as const;
-type State = (typeof State)[keyof typeof State];
 
+/** A value that is neither a string nor a container (RFC 8259 §3, §6). */
+const SCALAR = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[Ee][+-]?\d+)?/y;
+/** The rest of an escape, after its backslash (RFC 8259 §7). */
+const ESCAPE = /["\\/bfnrt]|u[\dA-Fa-f]{4}/y;
 // oxlint-disable-next-line no-control-regex -- a class of all other characters takes half as long again
 const CONTROL = /[\0-\u001f]/g;
-/** For longer runs, a search for the next special character is faster than a loop. */
-const SHORT_RUN = 24;
+
+const NOTHING = new Outline("");
 
 /**
  * Finds the members of a shape in a JSON text. It accepts the same texts as `JSON.parse` (RFC 8259) but builds no values, does not recurse,
@@ -138,8 +113,8 @@ export class JsonScanner {
   isDone = false;
   /** To be read when `isDone`. */
   isValid = false;
-  #text = "";
-  #state: State = State.value;
+  outline = NOTHING;
+  #state: number = State.value;
   #index = 0;
 
   #depth = 0;
@@ -149,23 +124,15 @@ export class JsonScanner {
 
   #stringStart = 0;
   #isEscaped = false;
-  // The position of the next such character, or the end of the step if it has none; -1 before the first search of a step.
+  // The position of the next such character; -1 before the first search.
   #quoteAt = -1;
   #backslashAt = -1;
   #controlAt = -1;
 
-  /** Start and end of each value, by slot; -1 for an absent member. */
-  readonly #places: number[] = [];
-  #placeCount = 0;
-  /** By slot: the name of a repeated member, or one that differs in case only. */
-  #doubles: Map<number, string> | undefined;
-  #hasEscapedName = false;
-  #unknownName: string | undefined;
   /** The shapes of the open containers that have one, outermost first, and the slot of the member being read in each; -1 for another one. */
   readonly #shapes: Shape[] = [];
   readonly #slots: number[] = [];
   #shapeCount = 0;
-  /** The shape of the next value, if that is an object. */
   #next: Shape | undefined;
 
   constructor(text: string, shape: Shape) {
@@ -173,21 +140,12 @@ export class JsonScanner {
   }
 
   begin(text: string, shape: Shape): void {
-    this.isArray = this.isObject = this.isDone = this.isValid = this.#hasEscapedName = false;
-    this.#text = text;
+    this.isArray = this.isObject = this.isDone = this.isValid = false;
+    this.outline = new Outline(text);
     this.#state = State.value;
     this.#index = this.#depth = this.#shapeCount = 0;
-    this.#doubles = undefined;
-    this.#unknownName = undefined;
+    this.#quoteAt = this.#backslashAt = this.#controlAt = -1;
     this.#next = shape;
-    this.#places.fill(-1, 0, this.#placeCount);
-    this.#placeCount = 0;
-    while (this.#places.length < 2 * shape.endSlot) this.#places.push(-1);
-  }
-
-  get outline(): Outline {
-    const places = this.#places.slice(0, this.#placeCount);
-    return new Outline(this.#text, places, this.#doubles, this.#hasEscapedName, this.#unknownName);
   }
 
   /** The position at which the text stops being JSON. A malformed string does so at its start. */
@@ -197,10 +155,9 @@ export class JsonScanner {
 
   /** Continues for about `length` UTF-16 units. */
   advance(length = Infinity): void {
-    const text = this.#text;
+    const { text } = this.outline;
     const end = text.length;
     const stop = Math.min(end, this.#index + length);
-    this.#quoteAt = this.#backslashAt = this.#controlAt = -1;
     while (!this.isDone) {
       if (this.#index >= stop && stop < end) return;
       if (this.#state === State.inString || this.#state === State.inName) {
@@ -242,8 +199,8 @@ export class JsonScanner {
     const slot = depth > 0 && depth === this.#shapeCount ? (this.#slots[depth - 1] ?? -1) : -1;
     // A value that is cut off is empty.
     if (slot !== -1) {
-      this.#places[2 * slot] = this.#places[2 * slot + 1] = index;
-      this.#placeCount = Math.max(this.#placeCount, 2 * slot + 2);
+      const { places } = this.outline;
+      places[2 * slot] = places[2 * slot + 1] = index;
     }
     if (code === Code.quote) {
       this.#stringStart = this.#index++;
@@ -265,9 +222,9 @@ export class JsonScanner {
       this.#index++;
       this.#state = isObject ? State.firstName : State.firstElement;
     } else {
-      const end = scalarEnd(this.#text, index);
-      if (end === -1) return this.#fail();
-      this.#index = end;
+      SCALAR.lastIndex = index;
+      if (!SCALAR.test(this.outline.text)) return this.#fail();
+      this.#index = SCALAR.lastIndex;
       this.#endValue();
     }
   }
@@ -287,11 +244,11 @@ export class JsonScanner {
     const depth = this.#depth;
     if (depth === 0) return;
     const slot = depth === this.#shapeCount ? (this.#slots[depth - 1] ?? -1) : -1;
-    if (slot !== -1) this.#places[2 * slot + 1] = this.#index;
+    if (slot !== -1) this.outline.places[2 * slot + 1] = this.#index;
   }
 
   #scanString(stop: number): void {
-    const text = this.#text;
+    const { text } = this.outline;
     const end = text.length;
     let index = this.#index;
     for (;;) {
@@ -315,8 +272,12 @@ export class JsonScanner {
       if (code === Code.quote) break;
       this.#isEscaped = true;
       // By far the most frequent, in JSON within a string.
-      index = text.charCodeAt(index) === Code.quote ? index + 1 : escapeEnd(text, index);
-      if (index === -1) return this.#fail();
+      if (text.charCodeAt(index) === Code.quote) index++;
+      else {
+        ESCAPE.lastIndex = index;
+        if (!ESCAPE.test(text)) return this.#fail();
+        index = ESCAPE.lastIndex;
+      }
       if (index >= stop && stop < end) {
         this.#index = index;
         return;
@@ -327,69 +288,126 @@ export class JsonScanner {
     else this.#endName();
   }
 
-  /** Returns the next special character, or `stop`. A kind is searched again only after its last match, so each step is searched once. */
+  /** Returns the next special character, or `stop`. A kind is searched again only after its last match, so each part is searched once. */
   #nextSpecial(index: number, stop: number): number {
-    if (this.#quoteAt < index) this.#quoteAt = this.#search('"', index, stop);
-    if (this.#backslashAt < index) this.#backslashAt = this.#search("\\", index, stop);
-    if (this.#controlAt < index) {
-      const part = this.#text.slice(index, stop);
+    const { text } = this.outline;
+    if (this.#quoteAt < index) this.#quoteAt = text.indexOf('"', index);
+    if (this.#quoteAt === -1) return text.length;
+    if (this.#backslashAt < index) {
+      const found = text.indexOf("\\", index);
+      this.#backslashAt = found === -1 ? text.length : found;
+    }
+    if (this.#controlAt <= index) {
+      const part = text.slice(index, stop);
       CONTROL.lastIndex = 0;
       this.#controlAt = index + (CONTROL.test(part) ? CONTROL.lastIndex - 1 : part.length);
     }
     return Math.min(this.#quoteAt, this.#backslashAt, this.#controlAt);
   }
 
-  #search(character: string, index: number, stop: number): number {
-    const found = this.#text.slice(index, stop).indexOf(character);
-    return found === -1 ? stop : index + found;
-  }
-
   #endName(): void {
+    const { outline } = this;
+    const { text } = outline;
     const end = this.#index;
     const start = this.#stringStart;
     this.#state = State.colon;
     // White space before the colon is rare and may be long, so `advance` skips it.
-    if (this.#text.charCodeAt(end) === Code.colon) {
+    if (text.charCodeAt(end) === Code.colon) {
       this.#index++;
       this.#state = State.value;
     }
-    this.#hasEscapedName ||= this.#isEscaped;
+    outline.hasEscapedName ||= this.#isEscaped;
     const depth = this.#depth;
     const shape = depth === this.#shapeCount ? this.#shapes[depth - 1] : undefined;
     if (shape === undefined) return;
-    const position = this.#matchName(shape, start, end);
-    const slot = position === -1 ? -1 : shape.firstSlot + position;
-    this.#slots[depth - 1] = slot;
-    if (slot === -1) {
-      if (depth === 1) this.#unknownName ??= detached(decodeString(this.#text, start, end), this.#text);
+    const match = matchName(shape.names, text, start, end, this.#isEscaped);
+    const isSame = match !== undefined && match >= 0;
+    this.#slots[depth - 1] = isSame ? shape.firstSlot + match : -1;
+    if (!isSame && depth === 1) outline.unknownName ??= detached(decodeString(text, start, end), text);
+    if (match === undefined) return;
+    const slot = shape.firstSlot + (isSame ? match : ~match);
+    if (!isSame) {
+      outline.doubles ??= new Map();
+      if (!outline.doubles.has(slot)) outline.doubles.set(slot, decodeString(text, start, end));
       return;
     }
-    const inner = shape.children[position];
-    if (this.#places[2 * slot] !== -1) {
-      (this.#doubles ??= new Map()).set(slot, shape.names[position] ?? "");
+    const inner = shape.children[match];
+    if (outline.has(slot)) {
+      (outline.doubles ??= new Map()).set(slot, shape.names[match] ?? "");
       // The last of repeated members counts, so the inner members of the previous one are discarded.
-      if (inner !== undefined) this.#places.fill(-1, 2 * inner.firstSlot, 2 * inner.endSlot);
+      if (inner !== undefined) outline.places.fill(-1, 2 * inner.firstSlot, 2 * inner.endSlot);
     }
     this.#next = inner;
-  }
-
-  /** @returns -1 if the shape does not have the name. */
-  #matchName({ names, firstSlot }: Shape, start: number, end: number): number {
-    const text = this.#text;
-    const length = end - start - 2;
-    const key = this.#isEscaped ? decodeString(text, start, end) : undefined;
-    for (let position = 0; position < names.length; position++) {
-      const name = names[position] ?? "";
-      if (key === undefined ? name.length === length && text.startsWith(name, start + 1) : key === name) return position;
-      if (key === undefined ? name.length !== length || !isSpelledOtherwise(text, start + 1, name) : !isMistakenFor(key, name)) continue;
-      this.#doubles ??= new Map();
-      const slot = firstSlot + position;
-      if (!this.#doubles.has(slot)) this.#doubles.set(slot, key ?? text.slice(start + 1, end - 1));
-    }
-    return -1;
   }
 
   #fail(): void {
     this.isDone = true;
   }
+}
+
+/** Returns the position of a name among others, its complement if some parsers take it for that one, or undefined. */
+function matchName(names: readonly string[], text: string, start: number, end: number, isEscaped: boolean): number | undefined {
+  const length = end - start - 2;
+  const key = isEscaped ? decodeString(text, start, end) : undefined;
+  let like: number | undefined;
+  for (let position = 0; position < names.length; position++) {
+    const name = names[position] ?? "";
+    if (key === undefined) {
+      if (name.length !== length) continue;
+      if (text.startsWith(name, start + 1)) return position;
+      if (isSpelledOtherwise(text, start + 1, name)) like ??= ~position;
+    } else {
+      if (key === name) return position;
+      if (isMistakenFor(key, name)) like ??= ~position;
+    }
+  }
+  return like;
+}
+
+/**
+ * Finds members of the object that starts at `start`, after optional white space. The text must be valid. The last one of repeated members
+ * counts.
+ *
+ * @returns `double`: the first name that occurs twice, or that some parsers take for one of the names.
+ */
+export function findMembers(text: string, start: number, names: readonly string[]) {
+  const spans = Array.from<Span | undefined>({ length: names.length });
+  let double: string | undefined;
+  walk(text, start, (valueStart, end, nameStart, nameEnd) => {
+    const isEscaped = text.slice(nameStart, nameEnd).includes("\\");
+    const match = matchName(names, text, nameStart, nameEnd, isEscaped);
+    if (match === undefined) return;
+    if (match < 0) {
+      double ??= decodeString(text, nameStart, nameEnd);
+      return;
+    }
+    if (spans[match] !== undefined) double ??= names[match];
+    spans[match] = { start: valueStart, end };
+  });
+  return { spans, double };
+}
+
+export function textOf(text: string, span: Span | undefined): string | undefined {
+  return span === undefined ? undefined : text.slice(span.start, span.end);
+}
+
+export function stringOf(text: string, span: Span | undefined): string | undefined {
+  return span !== undefined && text[span.start] === '"' ? decodeString(text, span.start, span.end) : undefined;
+}
+
+/** @returns undefined if a level of the path is absent or not an object, and for the start -1 of an absent value. */
+export function findPath(text: string, start: number, path: readonly string[]): Span | undefined {
+  let span: Span | undefined = { start, end: text.length };
+  for (const name of path) {
+    if (text.charCodeAt(skipWhitespace(text, span.start)) !== Code.openBrace) return undefined;
+    span = findMembers(text, span.start, [name]).spans[0];
+    if (span === undefined) return undefined;
+  }
+  return span;
+}
+
+export function findElements(text: string, start = 0, maxCount = Infinity): Span[] {
+  const spans: Span[] = [];
+  walk(text, start, (elementStart, end) => (spans.push({ start: elementStart, end }) < maxCount ? undefined : false));
+  return spans;
 }

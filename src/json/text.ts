@@ -60,7 +60,7 @@ function escapeUnit(text: string, index: number): string {
   return String.raw`\u${text.charCodeAt(index).toString(16).padStart(4, "0")}`;
 }
 
-/** Returns the length of a text in UTF-8. A lone surrogate has three bytes, because it is sent as U+FFFD. */
+/** A lone surrogate has three bytes, because it is sent as U+FFFD. */
 export function utf8Length(text: string): number {
   let bytes = text.length;
   for (let index = 0; index < text.length; index++) {
@@ -88,35 +88,17 @@ export const Code = {
 
 export function skipWhitespace(text: string, start: number, stop = text.length): number {
   let index = start;
-  while (index < stop && isWhitespace(text.charCodeAt(index))) index++;
+  for (; index < stop; index++) {
+    const code = text.charCodeAt(index);
+    if (code !== Code.space && code !== Code.lineFeed && code !== Code.carriageReturn && code !== Code.tab) break;
+  }
   return index;
-}
-
-function isWhitespace(code: number): boolean {
-  return code === Code.space || code === Code.lineFeed || code === Code.carriageReturn || code === Code.tab;
-}
-
-/** A value that is neither a string nor a container (RFC 8259 §3, §6). */
-const SCALAR = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[Ee][+-]?\d+)?/y;
-/** The rest of an escape, after its backslash (RFC 8259 §7). */
-const ESCAPE = /["\\/bfnrt]|u[\dA-Fa-f]{4}/y;
-
-/** -1 for none. */
-export function scalarEnd(text: string, start: number): number {
-  SCALAR.lastIndex = start;
-  return SCALAR.test(text) ? SCALAR.lastIndex : -1;
-}
-
-/** @param start after the backslash. @returns -1 for none. */
-export function escapeEnd(text: string, start: number): number {
-  ESCAPE.lastIndex = start;
-  return ESCAPE.test(text) ? ESCAPE.lastIndex : -1;
 }
 
 /** In UTF-16 units. A shorter text may stay in memory. */
 const LONG_TEXT = 16 * 1024;
 
-/** Copies a slice of a long text, because V8 would keep the whole text as long as the slice. */
+/** Copies a slice of a long text, which would keep the whole text in memory. */
 export function detached(part: string, text: string): string {
   return text.length < LONG_TEXT ? part : copied(part);
 }
@@ -167,8 +149,8 @@ export function walk(
   }
 }
 
-/** For longer runs, `indexOf` is faster than a loop. */
-const SHORT_RUN = 24;
+/** For longer runs, `indexOf` or a regular expression is faster than a loop. */
+export const SHORT_RUN = 24;
 
 /** Returns the position after the closing quote, or the end of the text. */
 export function skipString(text: string, start: number): number {
@@ -211,7 +193,7 @@ export function skipValue(text: string, start: number): number {
       if (depth === 0) return index;
       depth--;
       if (depth === 0) return index + 1;
-    } else if (depth === 0 && (code === Code.comma || isWhitespace(code))) return index;
+    } else if (depth === 0 && (code === Code.comma || code <= Code.space)) return index;
     index++;
   }
   return index;
@@ -229,14 +211,8 @@ const FOLDED: ReadonlyMap<number, number> = new Map([
   [0x0131, 105],
 ]);
 
-/** Two names have the same result only if they differ at most in case. */
 export function foldCase(name: string): string {
   return name.replaceAll(/[A-Z\u017f\u212a\u0130\u0131]/g, (letter) => String.fromCharCode(FOLDED.get(letter.charCodeAt(0)) ?? 0));
-}
-
-/** True if the two differ only in case. @param name is ASCII. */
-export function isOtherCase(key: string, name: string): boolean {
-  return key.length === name.length && isSpelledOtherwise(key, 0, name);
 }
 
 export function isSpelledOtherwise(text: string, start: number, name: string): boolean {
@@ -251,9 +227,9 @@ export function isSpelledOtherwise(text: string, start: number, name: string): b
   return !isSame;
 }
 
-/** Some parsers ignore case, or end strings at NUL. */
+/** Some parsers ignore case, or end strings at NUL. @param name is ASCII. */
 export function isMistakenFor(key: string, name: string): boolean {
-  return isOtherCase(key, name) || (key.length > name.length && key.startsWith(name) && key.charCodeAt(name.length) === 0);
+  return key.length === name.length ? isSpelledOtherwise(key, 0, name) : key.startsWith(`${name}\0`);
 }
 
 /**
@@ -262,7 +238,6 @@ export function isMistakenFor(key: string, name: string): boolean {
  */
 export function findRepeatedName(text: string, start: number): string | undefined {
   const outer: (Set<string> | undefined)[] = [];
-  /** Undefined in an array. */
   let names: Set<string> | undefined;
   let isNameNext = false;
   let index = start;

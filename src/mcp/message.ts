@@ -1,5 +1,5 @@
 import type { Edit } from "../json/edit.ts";
-import { findElements, findPath, textOf } from "../json/find.ts";
+import { findElements, findPath, textOf } from "../json/read.ts";
 import { JsonScanner, type Outline, Shape } from "../json/read.ts";
 import { detached, shorten } from "../json/text.ts";
 import { JsonRpcErrorCode } from "./errors.ts";
@@ -16,7 +16,7 @@ export const NEWEST_MODERN_PROTOCOL_VERSION = "2026-07-28";
 
 const FIRST_MODERN_PROTOCOL_VERSION = "2026-07-28";
 
-/** MCP 2026-07-28, basic; that of tasks: MCP 2025-11-25. */
+/** Keys of `_meta` (MCP 2026-07-28, basic; for tasks MCP 2025-11-25). */
 export const MetaKey = {
   protocolVersion: "io.modelcontextprotocol/protocolVersion",
   clientCapabilities: "io.modelcontextprotocol/clientCapabilities",
@@ -87,6 +87,8 @@ export const Slot = {
 export interface SentText {
   readonly text: string;
   readonly outline: Outline;
+  /** Changes for the receiver, not of the members of the outline. */
+  readonly edits?: readonly Edit[];
 }
 
 export interface RequestMessage extends SentText {
@@ -95,8 +97,6 @@ export interface RequestMessage extends SentText {
   readonly id: string | number;
   readonly idText: string;
   readonly method: string;
-  /** Changes for the server, not of the members of the outline. */
-  readonly edits?: readonly Edit[];
 }
 
 export interface NotificationMessage extends SentText {
@@ -140,7 +140,6 @@ export interface OverlongLine {
   readonly kind: "overlong";
   readonly bytes: number;
   readonly idText: string | undefined;
-  /** True for a request or notification. */
   readonly hasMethod: boolean;
   readonly isForMemory: boolean;
 }
@@ -159,8 +158,6 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-type Origin = "client" | "server";
-
 export function withoutSteps<Result>(work: Generator<undefined, Result>): Result {
   let step = work.next();
   while (step.done !== true) step = work.next();
@@ -169,24 +166,24 @@ export function withoutSteps<Result>(work: Generator<undefined, Result>): Result
 
 const SCANNER = new JsonScanner("", MESSAGE);
 
-export function readText(text: string, origin: Origin = "client"): Reading {
+export function readText(text: string): Reading {
   SCANNER.begin(text, MESSAGE);
   SCANNER.advance();
-  const message = SCANNER.isValid && SCANNER.isArray ? undefined : classify(SCANNER, origin);
+  const message = SCANNER.isValid && SCANNER.isArray ? undefined : classify(SCANNER);
   // The scanner must not keep the text in memory.
   SCANNER.begin("", MESSAGE);
-  return message ?? withoutSteps(readInSteps(text, origin));
+  return message ?? withoutSteps(readInSteps(text));
 }
 
-export function readMessage(text: string, origin: Origin = "client"): Message | InvalidMessage {
-  const reading = readText(text, origin);
+export function readMessage(text: string): Message | InvalidMessage {
+  const reading = readText(text);
   return reading.kind === "batch" ? { kind: "invalid", text, isJson: true, reason: BATCH_REASON, idText: undefined } : reading;
 }
 
-export function* readInSteps(text: string, origin: Origin = "client"): Generator<undefined, Reading> {
+export function* readInSteps(text: string): Generator<undefined, Reading> {
   const scanner = new JsonScanner(text, MESSAGE);
   yield* scanInSteps(scanner);
-  if (!scanner.isValid || !scanner.isArray) return classify(scanner, origin);
+  if (!scanner.isValid || !scanner.isArray) return classify(scanner);
   const messages: (Message | InvalidMessage)[] = [];
   let length = 0;
   const ofElement = new JsonScanner("", MESSAGE);
@@ -195,7 +192,7 @@ export function* readInSteps(text: string, origin: Origin = "client"): Generator
     // A request may be kept longer than the other elements.
     ofElement.begin(detached(text.slice(start, end), text), MESSAGE);
     yield* scanInSteps(ofElement);
-    messages.push(classify(ofElement, origin));
+    messages.push(classify(ofElement));
     length += end - start;
     if (length > STEP_LENGTH) yield;
     length %= STEP_LENGTH;
@@ -211,7 +208,7 @@ export function* scanInSteps(scanner: JsonScanner): Generator<undefined, void> {
   }
 }
 
-export function classify({ outline, isValid, isArray, isObject }: JsonScanner, origin: Origin): Message | InvalidMessage {
+export function classify({ outline, isValid, isArray, isObject }: JsonScanner): Message | InvalidMessage {
   const { text } = outline;
   if (!isValid) return { kind: "invalid", text, isJson: false, reason: "not JSON", idText: undefined };
   if (!isObject) return invalid(outline, isArray ? BATCH_REASON : "the message must be a JSON object");
@@ -219,8 +216,8 @@ export function classify({ outline, isValid, isArray, isObject }: JsonScanner, o
   const idKind = outline.firstAt(Slot.id);
   if (outline.stringAt(Slot.jsonrpc) !== "2.0") return invalid(outline, NO_VERSION);
   const isResponse = outline.has(Slot.result) || outline.has(Slot.error);
-  // A server's method beside a result, if it is not a string, is one more member without meaning.
-  if (!outline.has(Slot.method) || (isResponse && origin === "server" && outline.firstAt(Slot.method) !== '"')) {
+  // Beside a result, a method that is not a string is one more member without meaning.
+  if (!outline.has(Slot.method) || (isResponse && outline.firstAt(Slot.method) !== '"')) {
     if (!isResponse) return invalid(outline, NO_CONTENT);
     if (id === undefined && idKind !== "" && idKind !== "n") return invalid(outline, '"id" must be a string or a number');
     return { kind: "response", text, outline, id, isError: outline.has(Slot.error) };
@@ -240,7 +237,7 @@ export function invalid(outline: Outline, reason: string): InvalidMessage {
 /** Undefined if another parser would read another one. */
 export function unambiguousId(outline: Outline): string | undefined {
   const isId = outline.numberAt(Slot.id) !== undefined || outline.firstAt(Slot.id) === '"';
-  return isId && outline.doubleAt(Slot.id) === undefined ? outline.textAt(Slot.id) : undefined;
+  return isId && outline.doubles?.get(Slot.id) === undefined ? outline.textAt(Slot.id) : undefined;
 }
 
 /** True for a server's message that needs no `settle`, as almost all. */
@@ -249,14 +246,14 @@ export function isPlain(reading: Reading): boolean {
   if (reading.kind !== "response" || typeof reading.id !== "number") return false;
   const { outline } = reading;
   if (outline.has(Slot.error) || outline.has(Slot.method) || outline.has(Slot.params)) return false;
-  return outline.firstAt(Slot.result) === "{" && outline.unknownName === undefined && outline.isUnambiguous;
+  return outline.firstAt(Slot.result) === "{" && outline.unknownName === undefined && outline.doubles === undefined;
 }
 
 /** Returns the reason why another parser may find another value for one of the members. */
 export function findAmbiguity(outline: Outline, slots: Readonly<Record<string, number>>): string | undefined {
-  if (outline.isUnambiguous) return undefined;
+  if (outline.doubles === undefined) return undefined;
   for (const name in slots) {
-    const double = outline.doubleAt(slots[name] ?? -1);
+    const double = outline.doubles.get(slots[name] ?? -1);
     if (double === name) return `"${name}" occurs twice`;
     if (double !== undefined) return `${JSON.stringify(shorten(double))} differs only in case from "${name}"`;
   }
@@ -273,14 +270,14 @@ export function isModernVersion(protocolVersion: string | undefined): boolean {
 
 /**
  * True if `_meta` or the `MCP-Protocol-Version` header names a revision without sessions (MCP 2026-07-28, basic/versioning), unless both
- * name the same one with sessions. Other headers and keys show nothing, because clients of sessions send them too.
+ * name the same one with sessions. Clients of sessions send the other headers and keys too.
  */
 export function isModernMessage({ outline }: Message, headerVersion: string | undefined): boolean {
   if (!outline.has(Slot.metaVersion)) return isModernVersion(headerVersion);
   return headerVersion === undefined || !isLegacyVersion(headerVersion) || outline.stringAt(Slot.metaVersion) !== headerVersion;
 }
 
-/** The client's if known, else the newest (MCP 2025-11-25, basic/lifecycle). */
+/** Returns the client's version if it is known, else the newest (MCP 2025-11-25, basic/lifecycle). */
 export function negotiateProtocolVersion(requested: unknown): string {
   return typeof requested === "string" && LEGACY_PROTOCOL_VERSIONS.includes(requested) ? requested : NEWEST_LEGACY_PROTOCOL_VERSION;
 }
@@ -302,13 +299,12 @@ export function refusesRevision({ text, outline }: RequestMessage | ResponseMess
 /** RFC 5424, the least severe first (MCP 2025-11-25 and 2026-07-28, server/utilities/logging). */
 export const LOG_LEVELS: readonly string[] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
-/** False if `wanted` is no level. */
 export function isAtLeast(level: string | undefined, wanted: string): boolean {
   const least = LOG_LEVELS.indexOf(wanted);
   return least !== -1 && level !== undefined && LOG_LEVELS.indexOf(level) >= least;
 }
 
-/** A line for the server's stdin. Before it is written, the sender may withdraw it. */
+/** A line for the server's stdin, which the sender may withdraw before it is written. */
 export interface Outgoing {
   /** Emptied when written unless `isKept`, to free memory while the response is awaited. */
   text: string;

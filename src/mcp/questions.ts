@@ -1,10 +1,9 @@
 import { applyEdits, removeMembers, setMembers } from "../json/edit.ts";
-import { findElements, findMembers, findPath, stringOf, textOf } from "../json/find.ts";
+import { findElements, findMembers, findPath, stringOf, textOf } from "../json/read.ts";
 import { decodeString, detached, shorten, walk } from "../json/text.ts";
 import { AskKind, type AskKinds, AskMethod, capabilitiesFor, isSubset, kindsOf } from "./capabilities.ts";
 import { SidecarError } from "./errors.ts";
 import { MetaKey, readMessage, type RequestMessage, type ResponseMessage, Slot } from "./message.ts";
-import type { FoundResult } from "./translate.ts";
 
 const INPUT_REQUIRED = "input_required";
 
@@ -15,7 +14,7 @@ const MAX_QUESTION_LENGTH = 4 * 1024 * 1024;
 export interface InputRequest {
   readonly keyText: string;
   readonly kinds: AskKinds;
-  /** As an ordinary request, with an id that the client must not get. */
+  /** Its id must not reach the client. */
   readonly request: RequestMessage;
 }
 
@@ -47,10 +46,11 @@ export function readInputRequired(text: string, result: number): InputRequired |
  * Returns the error in place of a result that asks a client without a session for what it has not declared. A task asks in the result of
  * `tasks/get`.
  */
-export function checkQuestions({ text, result, resultType }: FoundResult, method: string, declared: AskKinds): SidecarError | undefined {
-  const mayAsk = stringOf(text, resultType) === INPUT_REQUIRED || (method.startsWith("tasks/") && text[result.start] === "{");
-  if (!mayAsk || findPath(text, result.start, ["inputRequests"]) === undefined) return undefined;
-  const asked = readInputRequired(text, result.start);
+export function checkQuestions(response: ResponseMessage, method: string, declared: AskKinds): SidecarError | undefined {
+  const { text, outline } = response;
+  const mayAsk = isInputRequired(response) || (method.startsWith("tasks/") && outline.firstAt(Slot.result) === "{");
+  if (!mayAsk || findPath(text, outline.start(Slot.result), ["inputRequests"]) === undefined) return undefined;
+  const asked = readInputRequired(text, outline.start(Slot.result));
   return typeof asked === "string" ? invalidQuestion(asked) : checkDeclared(asked.questions, declared);
 }
 
@@ -87,13 +87,12 @@ function readQuestions(text: string, start: number): InputRequest[] | string {
   return problem ?? questions;
 }
 
-/** @returns undefined if it is invalid. */
 function readQuestion(keyText: string, text: string): InputRequest | undefined {
   if (!text.startsWith("{")) return undefined;
   const { spans, double } = findMembers(text, 0, ["method", "params"]);
   const [method, params] = spans.map((span) => textOf(text, span));
   if (double !== undefined || method === undefined || (params !== undefined && !params.startsWith("{"))) return undefined;
-  const request = readMessage(`{"jsonrpc":"2.0","id":0,"method":${method},"params":${params ?? "{}"}}`, "server");
+  const request = readMessage(`{"jsonrpc":"2.0","id":0,"method":${method},"params":${params ?? "{}"}}`);
   const kinds = request.kind === "request" ? kindsOf(request) : 0;
   if (request.kind !== "request" || kinds === 0) return undefined;
   return { keyText, kinds, request };
@@ -104,7 +103,7 @@ export function withElicitationId({ kinds, request }: InputRequest, id: string):
   const { text, outline } = request;
   if (kinds !== AskKind.url) return request;
   const edits = setMembers(text, outline.start(Slot.params), [["elicitationId", JSON.stringify(id)]]);
-  const edited = readMessage(applyEdits(text, edits), "server");
+  const edited = readMessage(applyEdits(text, edits));
   return edited.kind === "request" ? edited : request;
 }
 
@@ -121,7 +120,7 @@ const ANSWER_MEMBERS: Readonly<Record<string, readonly string[]>> = {
 
 const PLAIN_KEY = /^(?!__proto__$)[\w.:/-]{1,64}$/;
 
-/** As a client without a session gets it (MCP 2026-07-28, basic/utilities/mrtr, InputRequest). */
+/** Returns the question as a client without a session gets it (MCP 2026-07-28, basic/utilities/mrtr, InputRequest). */
 export function embeddedText({ method, outline }: RequestMessage): string {
   const params = outline.textAt(Slot.params) ?? "{}";
   const edits = removeMembers(params, 0, (name) => REMOVED_PARAMS.has(name));
@@ -156,7 +155,7 @@ export function isAnswer(method: string, text: string): boolean {
 }
 
 const MAX_ANSWERS = 256;
-/** Of answers that come before the questions, which are kept. In UTF-16 units. */
+/** Answers that come before the questions are kept. In UTF-16 units. */
 const MAX_EARLY_LENGTH = 16 * 1024;
 
 /** Long ones are ignored: the client is asked then. */
@@ -166,7 +165,7 @@ export function earlyAnswersOf(request: RequestMessage): ReadonlyMap<string, str
   return new Map([...answersOf(request)].map(([key, text]) => [key, detached(text, request.text)]));
 }
 
-/** By key, as JSON texts. An ambiguous key has none. */
+/** Returns JSON texts by key. An ambiguous key has none. */
 export function answersOf({ text, outline }: RequestMessage): ReadonlyMap<string, string> {
   const answers = new Map<string, string>();
   const ambiguous = new Set<string>();
@@ -198,7 +197,6 @@ function undeclared(missing: AskKinds, consequence = ""): SidecarError {
   return new SidecarError("MISSING_CAPABILITY", message, { sent: true, requiredCapabilities });
 }
 
-/** Undefined for a success. */
 function failureText(body: string): string | undefined {
   const [error, result] = findMembers(body, 0, ["error", "result"]).spans;
   const isError = result !== undefined && textOf(body, findPath(body, result.start, ["isError"])) === "true";

@@ -1,5 +1,5 @@
 import { applyEdits, type Edit, firstMembers, withPlainNames } from "../json/edit.ts";
-import { findMembers } from "../json/find.ts";
+import { findMembers } from "../json/read.ts";
 import {
   type InvalidMessage,
   type Message,
@@ -37,37 +37,41 @@ export function firstOfParams({ text, outline }: RequestMessage, members: string
   return outline.firstAt(Slot.params) === "{" ? firstMembers(text, outline.start(Slot.params), members) : undefined;
 }
 
-/** On one line. U+2028 and U+2029 become escapes, because some servers end a line at them. */
+/** On one line. */
 export function messageToServer({ text, outline }: Message, edits: readonly Edit[] = []): string {
   const edited = applyEdits(text, edits);
-  const line = toOneLine(outline.hasEscapedName ? withPlainNames(edited) : edited);
-  return replaceEach(replaceEach(line, "\u2028", String.raw`\u2028`), "\u2029", String.raw`\u2029`);
+  return toOneLine(outline.hasEscapedName ? withPlainNames(edited) : edited, SERVER_LINE_ENDS);
 }
 
-export function editsOf({ outline }: SentText, text: string, slot: number, otherSlot?: number): Edit[] {
+export function editsOf({ outline }: SentText, text: string, ...slots: readonly number[]): Edit[] {
   const edits: Edit[] = [];
-  if (outline.has(slot)) edits.push({ start: outline.start(slot), end: outline.end(slot), text });
-  if (otherSlot !== undefined && outline.has(otherSlot)) edits.push({ start: outline.start(otherSlot), end: outline.end(otherSlot), text });
+  for (const slot of slots) if (outline.has(slot)) edits.push({ start: outline.start(slot), end: outline.end(slot), text });
   return edits;
 }
 
 /** Newlines separate messages on stdio. In JSON text they can only be white space between tokens. */
-export function toOneLine(text: string): string {
-  return replaceEach(replaceEach(text, "\n", " "), "\r", " ");
-}
-
-/** A message may have millions of the characters, so parts of this length are split. */
+const LINE_ENDS = [
+  ["\n", " "],
+  ["\r", " "],
+] as const;
+/** Some servers end a line at U+2028 and U+2029, which may be in strings. */
+const SERVER_LINE_ENDS = [...LINE_ENDS, ["\u2028", String.raw`\u2028`], ["\u2029", String.raw`\u2029`]] as const;
+/** A message may have millions of line ends, so parts of this length are split. */
 const PART_LENGTH = 16 * 1024;
 
-function replaceEach(text: string, character: string, by: string): string {
-  if (!text.includes(character)) return text;
-  let replaced = "";
-  for (let start = 0; start < text.length; start += PART_LENGTH)
-    replaced += text
-      .slice(start, start + PART_LENGTH)
-      .split(character)
-      .join(by);
-  return replaced;
+export function toOneLine(text: string, lineEnds: readonly (readonly [string, string])[] = LINE_ENDS): string {
+  let line = text;
+  for (const [lineEnd, by] of lineEnds) {
+    if (!line.includes(lineEnd)) continue;
+    let replaced = "";
+    for (let start = 0; start < line.length; start += PART_LENGTH)
+      replaced += line
+        .slice(start, start + PART_LENGTH)
+        .split(lineEnd)
+        .join(by);
+    line = replaced;
+  }
+  return line;
 }
 
 /** W3C Trace Context §3.2. Zeros are not valid ids, and ff is no version. */
@@ -75,7 +79,7 @@ const TRACEPARENT = /^(?!ff)[\da-f]{2}-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}
 /** An entry of a list may be empty. W3C Trace Context §3.3. */
 const TRACESTATE_ENTRY = /^(?:[a-z\d][a-z\d_*/@-]{0,255}=[ -+\--<>-~]{1,256})?$/;
 const MAX_TRACESTATE_LENGTH = 512;
-/** W3C Baggage §3.2: a key, a value and properties. */
+/** A key, a value and properties (W3C Baggage §3.2). */
 const BAGGAGE_ENTRY = /^[!#$%&'*+\-.^_`|~\da-z]+[ \t]*=[ \t]*(?:[!#-+\--:<-[\]-~]+[ \t]*)?(?:;[!#-+\--:<-[\]-~ \t]*)*$/i;
 const MAX_BAGGAGE_LENGTH = 8192;
 
@@ -103,8 +107,7 @@ function isList(text: string | readonly string[] | undefined, maxLength: number,
 }
 
 /**
- * Adds the trace context of an HTTP request to its JSON-RPC requests, unless their client has set one. Notifications have no span of their
- * own. `initialize` is kept, and sent again to later processes.
+ * The members that a client has set stay. Notifications have no span of their own. `initialize` is kept, and sent again to later processes.
  */
 export function* addTraceContext(reading: Reading, context: ReadonlyMap<string, string>): Generator<undefined, Reading> {
   if (reading.kind !== "batch") return yield* addToMessage(reading, context);

@@ -1,5 +1,5 @@
 import { applyEdits, setMembers } from "../json/edit.ts";
-import { findMembers, textOf } from "../json/find.ts";
+import { findMembers, textOf } from "../json/read.ts";
 import { JsonScanner, type Outline } from "../json/read.ts";
 import { shorten, skipInvisible } from "../json/text.ts";
 import { readValue } from "../json/value.ts";
@@ -38,7 +38,7 @@ export type ServerReading = Reading | ResponseAfterText;
 export const OTHER_TEXT = "other text is on the line of the message";
 /** Places in a line that may begin a message. */
 const MAX_STARTS = 8;
-/** Of escape sequences after a message. */
+/** The length of escape sequences after a message. */
 const MAX_TRAILER_LENGTH = 64;
 const MAX_MESSAGE_LENGTH = 500;
 
@@ -55,7 +55,7 @@ export function* settle(line: string, reading: Reading): Generator<undefined, Se
   const start = skipInvisible(line);
   const end = messageEnd(line, start);
   if (start > 0 || end < line.length) {
-    const inner = yield* readInSteps(line.slice(start, end), "server");
+    const inner = yield* readInSteps(line.slice(start, end));
     if (inner.kind !== "invalid" || inner.isJson) return yield* settle(inner.text, inner);
   }
   return yield* findResponse(line, start);
@@ -68,7 +68,7 @@ function messageEnd(line: string, start: number): number {
   return isTrailer ? end : line.length;
 }
 
-/** Finds a response at the end of a line. What a scan has read as JSON is skipped before the next one, so the time is linear. */
+/** What a scan has read as JSON is skipped before the next one, so the time is linear. */
 function* findResponse(line: string, visible: number): Generator<undefined, ResponseAfterText | InvalidMessage> {
   let isAfterText = false;
   let from = visible;
@@ -80,7 +80,7 @@ function* findResponse(line: string, visible: number): Generator<undefined, Resp
     const scanner = new JsonScanner(line.slice(start, messageEnd(line, start)), MESSAGE);
     yield* scanInSteps(scanner);
     if (scanner.isValid) {
-      const found = classify(scanner, "server");
+      const found = classify(scanner);
       const response = isPlain(found) ? found : yield* settleOne(found);
       if (response.kind === "response" && response.id !== undefined) return { kind: "after-text", text: line, response };
       break;
@@ -97,20 +97,20 @@ function* settleOne(message: Message | InvalidMessage): Generator<undefined, Mes
   if (message.kind !== "response") return message;
   const { text, outline } = message;
   // The ids may be those of two requests.
-  if (outline.doubleAt(Slot.id) === "id") return invalid(outline, '"id" occurs twice');
+  if (outline.doubles?.get(Slot.id) === "id") return invalid(outline, '"id" occurs twice');
   const idText = outline.textAt(Slot.id);
   const content = contentOf(outline);
   if (typeof content === "string") return withAnsweredId(invalid(outline, content), idText);
   const newIdText = idText === undefined ? "null" : String(requestIdOf(idText) ?? idText);
   const value = content === Slot.error ? errorText(outline) : outline.firstAt(content) === "{" ? outline.textAt(content) : "{}";
   const isForeign = [Slot.method, Slot.params, content === Slot.error ? Slot.result : Slot.error].some((slot) => outline.has(slot));
-  const hasOnlyOwn = !isForeign && outline.unknownName === undefined && outline.isUnambiguous;
+  const hasOnlyOwn = !isForeign && outline.unknownName === undefined && outline.doubles === undefined;
   if (hasOnlyOwn && newIdText === idText && value === outline.textAt(content)) return message;
   const settled = `{"jsonrpc":"2.0","id":${newIdText},"${content === Slot.error ? "error" : "result"}":${value}}`;
   if (settled === text) return message;
   const scanner = new JsonScanner(settled, MESSAGE);
   yield* scanInSteps(scanner);
-  return classify(scanner, "server");
+  return classify(scanner);
 }
 
 function withAnsweredId(message: InvalidMessage, idText: string | undefined): InvalidMessage {
@@ -137,7 +137,7 @@ export function readEnds(head: string, tail: string): Pick<OverlongLine, "idText
 const DECIMAL_TEXT = /^"(?:0|[1-9]\d{0,15})"$/;
 const MAX_ID_LENGTH = 100;
 
-/** Returns the id of the sidecar's request that a response names. Some servers send ids back as text. */
+/** Some servers send ids back as text. */
 export function requestIdOf(idText: string): number | undefined {
   if (idText === "" || idText.length > MAX_ID_LENGTH) return undefined;
   const text = idText.startsWith('"') ? JSON.stringify(readValue(idText)) : idText;
@@ -150,7 +150,7 @@ export function progressTokenOf({ outline }: NotificationMessage): number | unde
   return outline.numberAt(Slot.progressToken) ?? requestIdOf(outline.textAt(Slot.progressToken) ?? "");
 }
 
-/** Returns the slot of the content, or the reason why there is none. */
+/** @returns the slot of the content, or the reason why there is none. */
 function contentOf(outline: Outline): number | string {
   const first = outline.firstAt(Slot.result);
   const hasError = outline.has(Slot.error) && outline.firstAt(Slot.error) !== "n";
@@ -175,7 +175,6 @@ function errorText(outline: Outline): string {
   return applyEdits(text, setMembers(text, 0, members, spans));
 }
 
-/** The given one, if it is an integer or the text of one. */
 function codeText(code = ""): string {
   const number = /^"-?\d{1,15}"$/.test(code) ? code.slice(1, -1) : code;
   const isInteger = /^[-\d]/.test(number) && Number.isSafeInteger(Number(number));

@@ -1,4 +1,4 @@
-import { findMembers } from "../json/find.ts";
+import { findMembers } from "../json/read.ts";
 import { readValue } from "../json/value.ts";
 import { changingLists, declares, LISTS } from "./capabilities.ts";
 import { invalidParams, type SidecarError } from "./errors.ts";
@@ -13,7 +13,7 @@ type List = (typeof LISTS)[number];
 export interface SubscriptionFilter {
   readonly lists: ReadonlySet<List>;
   readonly uris: ReadonlySet<string>;
-  /** Of the extension io.modelcontextprotocol/tasks. */
+  /** Ids of the extension io.modelcontextprotocol/tasks. */
   readonly tasks: ReadonlySet<string>;
 }
 
@@ -27,7 +27,7 @@ function methodOf(list: List): string {
   return `notifications/${list}/list_changed`;
 }
 
-/** Of a `subscriptions/listen`, or of an acknowledgement. @param maxLength in UTF-16 units. */
+/** Reads a `subscriptions/listen`, or an acknowledgement. @param maxLength in UTF-16 units. */
 export function readFilter({ text, outline }: SentText, maxLength = MAX_FILTER_LENGTH): SubscriptionFilter | SidecarError {
   const params = outline.has(Slot.params) ? findMembers(text, outline.start(Slot.params), ["notifications"]) : undefined;
   const span = params?.spans[0];
@@ -59,7 +59,6 @@ export function filterMembers({ lists, uris }: SubscriptionFilter): object {
   return uris.size === 0 ? members : { ...members, resourceSubscriptions: [...uris] };
 }
 
-/** @param uri that of a resource update. */
 export function accepts({ lists, uris }: SubscriptionFilter, method: string, uri: string | undefined): boolean {
   if (method === "notifications/resources/updated") return uri !== undefined && uris.has(uri);
   return LISTS.some((list) => lists.has(list) && method === methodOf(list));

@@ -1,5 +1,5 @@
 import { applyEdits, type Edit, firstMembers, objectText, removeItems, removeMember, removeMembers, setMembers } from "../json/edit.ts";
-import { findElements, findMembers, findPath, stringOf, textOf } from "../json/find.ts";
+import { findElements, findMembers, findPath, stringOf, textOf } from "../json/read.ts";
 import { copied, detached, shorten, skipValue, type Span, walk } from "../json/text.ts";
 import { AskKind, type AskKinds, capabilitiesFor, capabilitiesOf, declaredKinds, isSubset } from "./capabilities.ts";
 import { checkClientMessage } from "./client-message.ts";
@@ -22,13 +22,13 @@ import { editsOf, firstOfParams } from "./rewrite.ts";
 
 /** Its tasks are not those of a session (MCP 2026-07-28, extension tasks). */
 const TASKS_EXTENSION = "io.modelcontextprotocol/tasks";
-/** Required, but some peers have none. */
+/** Some peers lack the required info. */
 const UNKNOWN_INFO = '{"name":"unknown","version":"0"}';
-/** A longer one, such as one with icons, is shortened to the name and the version. In characters of JSON. */
+/** A longer info, such as one with icons, is shortened to the name and the version. In characters of JSON. */
 const LONG_INFO_LENGTH = 128;
 const MAX_INFO_LENGTH = 512;
 
-/** Made of the result of the handshake (MCP 2026-07-28, server/discover). */
+/** Translates the result of the handshake (MCP 2026-07-28, server/discover). */
 export function discoverResult(resultText: string, era: "legacy" | "modern"): string {
   const versions = ["supportedVersions", JSON.stringify(MODERN_PROTOCOL_VERSIONS)] as const;
   if (era === "modern") return applyEdits(resultText, setMembers(resultText, 0, [versions]));
@@ -44,7 +44,7 @@ export function discoverResult(resultText: string, era: "legacy" | "modern"): st
 }
 
 /**
- * Made of the result of the handshake of a shared server. The revision is negotiated with each client. `tasks.list` is removed, because a
+ * Translates the result of the handshake of a shared server. The revision is negotiated with each client. `tasks.list` is removed, because a
  * shared server cannot identify its requestors (MCP 2025-11-25, basic/utilities/tasks).
  */
 export function initializeResult(resultText: string, era: "legacy" | "modern", protocolVersion: string): string {
@@ -82,7 +82,7 @@ function isImplementation(text: string | undefined): text is string {
   );
 }
 
-/** The short form of a `clientInfo` or `serverInfo`. Undefined if it has no name or version, or if these are too long. */
+/** @returns undefined without a name or version, or if these are too long. */
 function shortInfo(info: string | undefined): string | undefined {
   if (!isImplementation(info)) return undefined;
   const [name, version] = findMembers(info, 0, ["name", "version"]).spans.map((span) => textOf(info, span));
@@ -126,7 +126,6 @@ export function initializeOf(claims: {
 
 /** What `_meta` says about one request without a session. */
 export interface Envelope {
-  /** The questions that the client can answer. */
   readonly declared: AskKinds;
   /** Undefined for no log messages. */
   readonly logLevel: string | undefined;
@@ -167,7 +166,7 @@ function missing(key: string, isPresent: boolean): SidecarError {
 const RETRY_PARAMS: ReadonlySet<string> = new Set(["inputResponses", "requestState"]);
 
 /**
- * As a server with sessions gets it: without reserved keys and answers to questions. All other bytes stay, such as progress tokens and
+ * Returns the request as a server with sessions gets it: without reserved keys and answers to questions. All other bytes stay, such as progress tokens and
  * trace keys.
  */
 export function requestToLegacyServer(request: RequestMessage, { reserved }: Envelope): RequestMessage {
@@ -200,7 +199,6 @@ export function sessionEnvelopeOf(initialize: RequestMessage): SessionEnvelope {
 /** In place of a level that a client of a session has put into its request. Hardly any has. */
 const QUIET_LEVEL = "emergency";
 
-/** @param level that of `logging/setLevel`. */
 export function logLevelOf({ text, outline }: RequestMessage, level: string | undefined): string | undefined {
   if (level !== undefined || !outline.has(Slot.meta)) return level;
   return findPath(text, outline.start(Slot.meta), [MetaKey.logLevel]) && QUIET_LEVEL;
@@ -211,7 +209,7 @@ export function isAmbiguous({ text, outline }: RequestMessage): boolean {
 }
 
 /**
- * As a server without sessions gets it. Reserved keys of the client are overwritten. @param params more members as JSON text; empty for
+ * Returns the request as a server without sessions gets it. Reserved keys of the client are overwritten. @param params more members as JSON text; empty for
  * none.
  */
 export function requestToModernServer(
@@ -229,35 +227,16 @@ export function requestToModernServer(
   return { ...request, edits: edit === undefined ? edits : [edit, ...edits] };
 }
 
-/** The parts of a response that are checked or changed for a client of the other era. */
-export interface FoundResult {
-  readonly text: string;
-  readonly edits: readonly Edit[];
-  readonly result: Span;
-  readonly resultType: Span | undefined;
-  readonly meta: Span | undefined;
-  readonly requestState: Span | undefined;
-}
-
 /**
- * Undefined for an error. @param response the server's message, if the body differs from it in the id only: it has been searched already.
+ * Undefined for an error. @param response the server's message, if the body differs from it in the id only: it has been read already.
  */
-export function findResult(body: string, idText: string, response: ResponseMessage | undefined): FoundResult | undefined {
-  const message = response ?? readMessage(body, "server");
-  const result = message.kind === "response" ? message.outline.span(Slot.result) : undefined;
-  if (message.kind !== "response" || result === undefined) return undefined;
-  const { outline, text } = message;
-  return {
-    text,
-    edits: response === undefined ? [] : editsOf(response, idText, Slot.id),
-    result,
-    resultType: outline.span(Slot.resultType),
-    meta: outline.span(Slot.resultMeta),
-    requestState: outline.span(Slot.requestState),
-  };
+export function findResult(body: string, idText: string, response: ResponseMessage | undefined): ResponseMessage | undefined {
+  const message = response ?? readMessage(body);
+  if (message.kind !== "response" || !message.outline.has(Slot.result)) return undefined;
+  return response === undefined ? message : { ...response, edits: editsOf(response, idText, Slot.id) };
 }
 
-/** Those of the revision, and that of its extension for tasks. */
+/** The types of the revision, and the one of its extension for tasks. */
 const MODERN_TYPES: ReadonlySet<string> = new Set(["complete", "input_required", "task"]);
 const SESSION_TYPES: ReadonlySet<string> = new Set(["complete"]);
 
@@ -265,16 +244,17 @@ const SESSION_TYPES: ReadonlySet<string> = new Set(["complete"]);
  * Returns the error in place of a result of an unknown type, which a client must not take for a complete one (MCP 2026-07-28, basic,
  * ResultType).
  */
-export function checkResultType({ text, resultType: span }: FoundResult, known = MODERN_TYPES): SidecarError | undefined {
-  if (span === undefined || known.has(stringOf(text, span) ?? "")) return undefined;
-  const message = `The MCP server answered with a result of the type ${shorten(text.slice(span.start, span.end))}, which this request cannot have. The request was sent and may have taken effect.`;
+export function checkResultType({ outline }: ResponseMessage, known = MODERN_TYPES): SidecarError | undefined {
+  const type = outline.textAt(Slot.resultType);
+  if (type === undefined || known.has(outline.stringAt(Slot.resultType) ?? "")) return undefined;
+  const message = `The MCP server answered with a result of the type ${shorten(type)}, which this request cannot have. The request was sent and may have taken effect.`;
   return new SidecarError("UNKNOWN_RESULT_TYPE", message, { sent: true });
 }
 
 /** MCP 2026-07-28, extension io.modelcontextprotocol/tasks. Undefined if the result begins no task. */
-export function createdTask({ text, result, resultType }: FoundResult): string | undefined {
-  if (stringOf(text, resultType) !== "task") return undefined;
-  return stringOf(text, findPath(text, result.start, ["taskId"]) ?? findPath(text, result.start, ["task", "taskId"]));
+export function createdTask({ text, outline }: ResponseMessage): string | undefined {
+  if (outline.stringAt(Slot.resultType) !== "task") return undefined;
+  return stringOf(text, findPath(text, outline.start(Slot.result), ["taskId"])) ?? outline.stringAt(Slot.taskId);
 }
 
 /** MCP 2026-07-28, basic/utilities/mrtr. */
@@ -291,7 +271,7 @@ export function inputRequired(questions: readonly string[], serverInfo: string |
 
 /** MCP 2026-07-28, server/utilities/caching. */
 const CACHEABLE_METHODS = /^(?:(?:tools|prompts|resources|resources\/templates)\/list|resources\/read)$/;
-/** It may change at any time, and is not known to be the same for all clients. */
+/** A result may change at any time, and is not known to be the same for all clients. */
 const CACHE_HINTS: readonly (readonly [name: string, valueText: string])[] = [
   ["ttlMs", "0"],
   ["cacheScope", '"private"'],
@@ -312,8 +292,8 @@ export function transformToModernClient(
   return (body: string, idText: string, response?: ResponseMessage): string => {
     const found = findResult(body, idText, response);
     if (found !== undefined) {
-      const { text, edits, result } = found;
-      return text[result.start] === "{" ? applyEdits(text, [...edits, ...resultEdits(found, method, serverInfo)]) : body;
+      const { text, edits = [] } = found;
+      return found.outline.firstAt(Slot.result) === "{" ? applyEdits(text, [...edits, ...resultEdits(found, method, serverInfo)]) : body;
     }
     const error = findPath(body, 0, ["error"]);
     if (error === undefined) return body;
@@ -324,11 +304,13 @@ export function transformToModernClient(
   };
 }
 
-function resultEdits({ text, result, resultType, meta }: FoundResult, method: string, serverInfo: string | undefined): Edit[] {
+function resultEdits({ text, outline }: ResponseMessage, method: string, serverInfo: string | undefined): Edit[] {
+  const start = outline.start(Slot.result);
+  const [resultType, meta] = [outline.span(Slot.resultType), outline.span(Slot.resultMeta)];
   if (resultType === undefined && meta === undefined && !CACHEABLE_METHODS.test(method)) {
     // Nearly all results of calls, at less than half of the cost.
     const metaMember = serverInfo === undefined ? "" : `,"_meta":{"${MetaKey.serverInfo}":${serverInfo}}`;
-    return [firstMembers(text, result.start, `"resultType":"complete"${metaMember}`)];
+    return [firstMembers(text, start, `"resultType":"complete"${metaMember}`)];
   }
   const members: (readonly [name: string, valueText: string])[] = [["resultType", '"complete"']];
   const present: (Span | undefined)[] = [resultType];
@@ -338,10 +320,10 @@ function resultEdits({ text, result, resultType, meta }: FoundResult, method: st
   }
   if (CACHEABLE_METHODS.test(method)) {
     members.push(...CACHE_HINTS);
-    present.push(...findMembers(text, result.start, CACHE_HINT_NAMES).spans);
+    present.push(...findMembers(text, start, CACHE_HINT_NAMES).spans);
   }
-  const edits = setMembers(text, result.start, members, present);
-  return method === "tools/list" ? [...edits, ...taskEdits(text, result.start)] : edits;
+  const edits = setMembers(text, start, members, present);
+  return method === "tools/list" ? [...edits, ...taskEdits(text, start)] : edits;
 }
 
 /**
@@ -362,17 +344,17 @@ function taskEdits(body: string, resultAt: number): Edit[] {
 /** MCP 2026-07-28, key changes. */
 const NEW_MEMBERS: ReadonlySet<string> = new Set(["resultType", "ttlMs", "cacheScope"]);
 
-/** As a client of a session reads it. */
+/** Returns the response as a client of a session reads it. */
 export function responseForSession(body: string, idText: string, method: string, response?: ResponseMessage): string | SidecarError {
   const found = findResult(body, idText, response);
-  if (found === undefined || found.text[found.result.start] !== "{") return body;
+  if (found?.outline.firstAt(Slot.result) !== "{") return body;
   const error = checkResultType(found, SESSION_TYPES);
   if (error !== undefined) return error;
-  const { text } = found;
-  const { start } = found.result;
-  const ofResult = removeMetaKey(text, start, found.meta, MetaKey.serverInfo, NEW_MEMBERS);
+  const { text, outline, edits = [] } = found;
+  const start = outline.start(Slot.result);
+  const ofResult = removeMetaKey(text, start, outline.span(Slot.resultMeta), MetaKey.serverInfo, NEW_MEMBERS);
   const ofMethod = method === "tools/call" ? structuredEdits(text, start) : method === "tools/list" ? outputSchemaEdits(text, start) : [];
-  return ofResult.length + ofMethod.length === 0 ? body : applyEdits(text, found.edits.concat(ofResult, ofMethod));
+  return ofResult.length + ofMethod.length === 0 ? body : applyEdits(text, edits.concat(ofResult, ofMethod));
 }
 
 /** In a session, structured content is an object (MCP 2025-11-25, schema, CallToolResult). */
@@ -402,7 +384,7 @@ const FIRST_RESERVED_CODE = -32099;
 const LAST_RESERVED_CODE = -32020;
 const MAX_URLS = 16;
 
-/** @param uriText of the resource, for `resources/read`. @param canVisit true if the client can send its user to a URL. */
+/** @param uriText undefined for all but `resources/read`. @param canVisit true if the client can send its user to a URL. */
 function errorEdits(text: string, error: Span, uriText: string | undefined, canVisit: boolean): Edit[] {
   const code = Number(textOf(text, findPath(text, error.start, ["code"])));
   const replace = (to: number, data: string | undefined): Edit[] =>
@@ -452,10 +434,7 @@ function metaWith(text: string, meta: Span | undefined, key: string, valueText: 
   return applyEdits(present, setMembers(present, 0, [[key, valueText]]));
 }
 
-/**
- * Removes a key of `_meta`, or all of `_meta` if it has no other. @param object has `_meta`. @param others members of the object to remove
- * besides.
- */
+/** Removes all of `_meta` if it has no other key. @param others members of the object to remove besides. */
 function removeMetaKey(text: string, object: number, meta: Span | undefined, key: string, others?: ReadonlySet<string>): Edit[] {
   let keptKeys = 0;
   const isRemoved = (name: string): boolean => {

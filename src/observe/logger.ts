@@ -1,8 +1,8 @@
 import { fstatSync } from "node:fs";
 import { pino, stdTimeFunctions } from "pino";
-import { escapeInvisible, plainText } from "../json/text.ts";
-import { type Log, type LogLevel, logOf } from "./log.ts";
-import type { Redact } from "./redact.ts";
+import { escapeInvisible } from "../json/text.ts";
+import type { Log, LogLevel } from "./log.ts";
+import { maskedPlainLines, maskedPlainText, type Redact } from "./redact.ts";
 
 /** Further lines are dropped and counted: nothing may wait for a log driver. */
 const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
@@ -10,8 +10,9 @@ const MAX_BUFFERED_BYTES = 16 * 1024 * 1024;
 const CLOSE_STALL_MS = 2500;
 const MIN_CLOSE_MS = 1000;
 
-/** Each line has `level`, `time`, `pid` (of the sidecar) and `msg`, and some of LOG_FIELDS. */
-export interface Logger extends Log {
+export interface Logger {
+  /** Each line has `level`, `time`, `pid` (of the sidecar) and `msg`, and some of LOG_FIELDS. */
+  readonly log: Log;
   /** For a text that is not a log line, in order with the log. */
   show(text: string): void;
   /**
@@ -39,13 +40,16 @@ export async function createLogger(
   const destination = pino.destination({ fd: stdout.fd, sync: false, maxLength: MAX_BUFFERED_BYTES });
   let droppedLines = 0;
   let closing: ReturnType<typeof startClose> | undefined;
-  destination.on("drop", () => droppedLines++);
+  destination.on("drop", () => {
+    if (droppedLines++ === 0) destination.once("drain", reportDropped);
+  });
   // The pipe or terminal is closed, or the disk is full. The error cannot be logged.
   let isUnwritable = false;
   destination.on("error", () => {
+    if (!isUnwritable) destination.once("drain", () => (isUnwritable = false));
     isUnwritable = true;
   });
-  const prettify = stdout.isTTY === true ? (await import("./prettifier.ts")).createPrettifier(level) : undefined;
+  const prettify = stdout.isTTY === true ? await createPrettifier(level) : undefined;
   const options = {
     level,
     timestamp: stdTimeFunctions.isoTime,
@@ -56,34 +60,49 @@ export async function createLogger(
         // Escapes the characters that could control the terminal of a person who reads the log, or hide a part of it.
         const masked = `${escapeInvisible(redactLine(line, redact).trimEnd())}\n`;
         for (const onLine of listeners) onLine(masked);
-        return prettify === undefined ? masked : prettify(plainLine(line, redact));
+        return prettify === undefined ? masked : prettify(plainFields(masked, redact));
       },
     },
   };
-  const logger = pino(options, destination);
-
-  destination.on("drain", () => {
-    isUnwritable = false;
-    if (droppedLines === 0) return;
+  const log = pino(options, destination);
+  const reportDropped = (): void => {
     const count = droppedLines;
     droppedLines = 0;
-    logger.warn({ count }, "log lines dropped: stdout was not read");
-  });
+    const present = log.level;
+    log.level = level;
+    log.warn({ count }, "log lines dropped: stdout was not read");
+    log.level = present;
+  };
   return {
-    // A closed destination throws, and lines may still arrive during a forced exit.
-    ...logOf((lineLevel, fields, message) => {
-      if (closing === undefined) logger[lineLevel](fields, message);
-    }),
+    log,
     show: (text) => {
       if (closing === undefined) destination.write(text);
     },
-    // The count of dropped lines is logged at `drain`.
     close: (endMs = 0) => {
+      // A closed destination throws, and lines may still arrive during a forced exit. Only the count of dropped lines is logged.
+      log.level = "silent";
       closing ??= startClose(destination, stdout.fd, isUnwritable, droppedLines > 0);
       closing.endWithin(Math.max(MIN_CLOSE_MS, endMs - performance.now()));
       return closing.closed;
     },
   };
+}
+
+async function createPrettifier(level: LogLevel): Promise<(fields: object) => string> {
+  // The default export, because the bundle has no other.
+  const { prettyFactory } = (await import("pino-pretty")).default;
+  const isStderrShown = level === "info" || level === "debug";
+  return prettyFactory({
+    translateTime: "SYS:HH:MM:ss.l",
+    singleLine: true,
+    // Process ids help to search a log, not to watch it. The stderr lines are already shown above.
+    ignore: `pid,childPid,generation,stream,reason,likelyCause${isStderrShown ? ",stderrTail" : ""}`,
+    messageFormat: ({ stream, msg, reason, likelyCause }) => {
+      if (stream === "stderr") return `mcp server: ${String(msg)}`;
+      const cause = typeof likelyCause === "string" ? `; likely cause: ${likelyCause}` : "";
+      return typeof reason === "string" ? `${String(msg)}: ${reason}${cause}` : String(msg);
+    },
+  });
 }
 
 function startClose(destination: ReturnType<typeof pino.destination>, fd: number, isUnwritable: boolean, isDrainAwaited: boolean) {
@@ -122,11 +141,10 @@ function redactLine(line: string, redact: Redact): string {
   }
 }
 
-/** For a terminal, which would execute a server's escape sequences. Masked before and after, as in `maskedPlainText`. */
-function plainLine(line: string, redact: Redact): string {
-  const fields = JSON.parse(redactLine(line, redact), (key, value: unknown) => {
+/** For a terminal, which would execute a server's escape sequences. */
+function plainFields(line: string, redact: Redact): object {
+  return JSON.parse(line, (key, value: unknown) => {
     if (typeof value !== "string") return value;
-    return key === "stack" ? value.split("\n").map(plainText).join("\n") : plainText(value);
+    return key === "stack" ? maskedPlainLines(value, redact) : maskedPlainText(value, redact);
   }) as object;
-  return redactLine(`${JSON.stringify(fields)}\n`, redact);
 }

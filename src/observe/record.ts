@@ -1,4 +1,4 @@
-import { findPath, stringOf, textOf } from "../json/find.ts";
+import { findPath, stringOf, textOf } from "../json/read.ts";
 import { copied, detached, walk } from "../json/text.ts";
 import { JsonRpcErrorCode, type SidecarErrorCode } from "../mcp/errors.ts";
 import { type RequestMessage, Slot } from "../mcp/message.ts";
@@ -47,7 +47,7 @@ export class Counters {
   };
   readonly answers = {
     results: 0,
-    /** Of the server, or of the sidecar for reasons other than a failure. */
+    /** Errors of the server, or of the sidecar for reasons other than a failure. */
     errors: 0,
     dismissed: 0,
     unread: 0,
@@ -72,9 +72,11 @@ export class Counters {
     readersCutOff: 0,
     connectionsDropped: 0,
   };
+  /** Questions of servers that could not be assigned to a call. */
+  unattributed = 0;
   defects = 0;
   readonly byKey = {
-    /** Of accepted requests. */
+    /** Accepted requests that failed. */
     failures: new Tally<SidecarErrorCode>(),
     refusals: new Tally<SidecarErrorCode>(),
     exits: new Tally<ExitKind>(),
@@ -117,10 +119,11 @@ export interface EndedRequest {
   readonly acceptedAtMs?: number;
   readonly endedAtMs: number;
   readonly ending: RequestEnding | "tool_error";
+  readonly isError: boolean;
 }
 
 /** From the reading of a client's request to the end of its reply. It keeps no text of the request. */
-export class RequestRecord implements EndedRequest {
+export interface RequestRecord extends EndedRequest {
   method: string;
   tool: string | undefined;
   /** The name of the client's token, or without tokens its network address. */
@@ -134,90 +137,70 @@ export class RequestRecord implements EndedRequest {
   /** Undefined if the client has disconnected before the response began. */
   httpStatus: number | undefined;
   /** True for an error of the sidecar to a request that was not sent. */
-  isRejected = false;
-  endedAtMs = Number.NaN;
-  ending: EndedRequest["ending"] = "unread";
-
-  constructor(
-    { method, text, outline }: RequestMessage,
-    holder: { readonly name: string } | string,
-    acceptedAtMs: number,
-    session?: { readonly id: string; readonly protocolVersion: string },
-  ) {
-    if (session !== undefined) this.setSession(session);
-    this.method = method;
-    this.tool = method === "tools/call" ? outline.stringAt(Slot.toolName) : undefined;
-    this.principal = typeof holder === "string" ? holder : holder.name;
-    this.acceptedAtMs = acceptedAtMs;
-    this.requestBytes = Buffer.byteLength(text);
-  }
-
-  setSession({ id, protocolVersion }: { readonly id: string; readonly protocolVersion: string }): void {
-    this.sessionId = id;
-    this.revision = protocolVersion;
-  }
+  isRejected: boolean;
+  endedAtMs: number;
+  ending: EndedRequest["ending"];
+  isError: boolean;
 }
 
-export class RecentItems<Item> {
-  count = 0;
-  readonly #maxCount: number;
-  readonly #maxLength: number;
-  readonly #items: Item[] = [];
-  #length = 0;
-
-  /** @param maxLength for the texts together. */
-  constructor(maxCount: number, maxLength = Infinity) {
-    [this.#maxCount, this.#maxLength] = [maxCount, maxLength];
-  }
-
-  add(item: Item): void {
-    this.#items.push(item);
-    if (typeof item === "string") this.#length += item.length;
-    this.count++;
-    while (this.#items.length > this.#maxCount || this.#length > this.#maxLength) {
-      const oldest = this.#items.shift();
-      if (typeof oldest === "string") this.#length -= oldest.length;
-    }
-  }
-
-  /** Those after the first `seenCount`, as far as they are kept, oldest first. */
-  after(seenCount: number): readonly Item[] {
-    return this.#items.slice(Math.max(0, this.#items.length - (this.count - seenCount)));
-  }
+export function beginRecord(
+  { method, text, outline }: RequestMessage,
+  holder: { readonly name: string } | string,
+  acceptedAtMs: number,
+  session?: { readonly id: string; readonly protocolVersion: string },
+): RequestRecord {
+  return {
+    method,
+    tool: method === "tools/call" ? outline.stringAt(Slot.toolName) : undefined,
+    principal: typeof holder === "string" ? holder : holder.name,
+    acceptedAtMs,
+    requestBytes: Buffer.byteLength(text),
+    sessionId: session?.id,
+    revision: session?.protocolVersion,
+    sentAtMs: undefined,
+    httpStatus: undefined,
+    isRejected: false,
+    endedAtMs: Number.NaN,
+    ending: "unread",
+    isError: false,
+  };
 }
 
-/** With its number since the epoch. */
-export function newSecond(number: number) {
-  return { number, requests: 0, errors: 0, longestMs: 0 };
+export function setSession(record: RequestRecord | undefined, session: { readonly id: string; readonly protocolVersion: string }): void {
+  if (record !== undefined) [record.sessionId, record.revision] = [session.id, session.protocolVersion];
 }
 
-export function isSuccess(ending: EndedRequest["ending"]): ending is "results" | "dismissed" | "unread" {
-  return ending === "results" || ending === "dismissed" || ending === "unread";
+/** @param items the newest of all `count`. @returns those after the first `seenCount`. */
+export function itemsAfter<Item>(items: readonly Item[], count: number, seenCount: number): readonly Item[] {
+  return items.slice(Math.max(0, items.length - (count - seenCount)));
 }
 
 /** For the page. It begins at the start, because people open the page after a failure. */
 export class RequestHistory {
-  readonly requests: RecentItems<EndedRequest>;
-  /** Those with requests, oldest first. */
-  readonly seconds: ReturnType<typeof newSecond>[] = [];
+  /** Oldest first. */
+  readonly requests: EndedRequest[] = [];
+  count = 0;
+  /** Those with requests, oldest first. Their numbers are since the epoch. */
+  readonly seconds: { readonly number: number; requests: number; errors: number; longestMs: number }[] = [];
+  readonly #maxRequests: number;
   readonly #maxSeconds: number;
 
   constructor(maxRequests: number, maxSeconds: number) {
-    this.requests = new RecentItems(maxRequests);
-    this.#maxSeconds = maxSeconds;
+    [this.#maxRequests, this.#maxSeconds] = [maxRequests, maxSeconds];
   }
 
   add(request: EndedRequest): void {
-    const { acceptedAtMs, endedAtMs, ending } = request;
+    const { acceptedAtMs, endedAtMs, isError } = request;
     const number = Math.floor((performance.timeOrigin + endedAtMs) / 1000);
     let second = this.seconds.at(-1);
     if (second?.number !== number) {
-      this.seconds.push((second = newSecond(number)));
+      this.seconds.push((second = { number, requests: 0, errors: 0, longestMs: 0 }));
       while ((this.seconds[0]?.number ?? number) < number - this.#maxSeconds) this.seconds.shift();
     }
     second.requests++;
-    if (!isSuccess(ending)) second.errors++;
-    this.requests.add(request);
+    if (isError) second.errors++;
+    this.count++;
+    if (this.requests.push(request) > this.#maxRequests) this.requests.shift();
     if (acceptedAtMs !== undefined) second.longestMs = Math.max(second.longestMs, endedAtMs - acceptedAtMs);
   }
 }
@@ -227,9 +210,8 @@ export const BOUNDS_SECONDS: readonly number[] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.
 
 class Histogram {
   readonly labels: readonly string[];
-  /** Durations above the last bound count in `count` only. */
-  readonly counts = new Float64Array(BOUNDS_SECONDS.length);
-  count = 0;
+  /** The last one has the durations above the last bound. */
+  readonly counts = new Float64Array(BOUNDS_SECONDS.length + 1);
   sumMs = 0;
 
   constructor(labels: readonly string[]) {
@@ -237,13 +219,10 @@ class Histogram {
   }
 
   observe(durationMs: number): void {
-    this.count++;
     this.sumMs += durationMs;
-    for (let index = 0; index < BOUNDS_SECONDS.length; index++) {
-      if (durationMs > (BOUNDS_SECONDS[index] ?? 0) * 1000) continue;
-      this.counts[index] = (this.counts[index] ?? 0) + 1;
-      return;
-    }
+    let index = 0;
+    while (durationMs > (BOUNDS_SECONDS[index] ?? Infinity) * 1000) index++;
+    this.counts[index] = (this.counts[index] ?? 0) + 1;
   }
 }
 
@@ -272,7 +251,7 @@ function valuesOf(values: readonly string[]): ReadonlyMap<string, string> {
 }
 
 /** In all revisions and in the extension of tasks. */
-const METHODS = valuesOf([
+const METHODS: ReadonlySet<string> = new Set([
   "completion/complete",
   "initialize",
   "logging/setLevel",
@@ -312,7 +291,21 @@ const MAX_RESULT_LENGTH = 256 * 1024;
 const LIST_PAUSE_MS = 10_000;
 const TRANSPORT = "tcp";
 
-/** Records the end of each client's request once, for the metrics, the page and the log. */
+/** Shared by requests of one method, tool and revision. */
+interface RequestKind {
+  readonly method: string;
+  readonly tool: string | undefined;
+  readonly revision: string | undefined;
+  /** As labels. */
+  readonly name: string;
+  readonly toolName: string;
+  readonly version: string;
+  queue: Histogram | undefined;
+  server: Histogram | undefined;
+  success: Histogram | undefined;
+}
+
+/** Records the end of each request once, for the counters, and if it is a client's, for the metrics, the page and the log. */
 export class RequestRecords {
   /** Undefined without a page. */
   history: RequestHistory | undefined;
@@ -325,44 +318,46 @@ export class RequestRecords {
   readonly queue = new Histograms();
   readonly server = new Histograms();
   readonly rejections = new Tally<SidecarErrorCode>();
+  readonly #counters: Counters;
   readonly #nowMs: () => number;
   readonly #defects: Defects;
   readonly #redact: Redact;
   readonly #hasMetrics: boolean;
   /** Copies of the names of requests: a slice would keep its request in memory. */
   readonly #names = new Map<string, string>();
-  readonly #tools = new Map<string, string>();
+  readonly #tools = new Set<string>();
   #nextListAtMs = -Infinity;
-  /** Those of the last request: most are like it. */
-  #lastKind:
-    | {
-        readonly method: string;
-        readonly revision: string | undefined;
-        readonly name: string;
-        readonly toolName: string;
-        readonly version: string;
-        queue: Histogram | undefined;
-        server: Histogram | undefined;
-        success: Histogram | undefined;
-      }
-    | undefined;
+  /** The kind of the last request: most are like it. */
+  #lastKind: RequestKind | undefined;
 
-  constructor(nowMs: () => number, defects: Defects, redact: Redact, hasMetrics: boolean) {
-    [this.#nowMs, this.#defects, this.#redact, this.#hasMetrics] = [nowMs, defects, redact, hasMetrics];
+  constructor(counters: Counters, nowMs: () => number, defects: Defects, redact: Redact, hasMetrics: boolean) {
+    [this.#counters, this.#nowMs, this.#defects, this.#redact, this.#hasMetrics] = [counters, nowMs, defects, redact, hasMetrics];
   }
 
-  /** Must be called once for each request. A defect here must not fail it. */
-  ended(request: RequestRecord, ending: RequestEnding, body: string | undefined): void {
+  /** A defect here must not fail the request. @param request undefined for one of the sidecar itself. */
+  ended(request: RequestRecord | undefined, isAccepted: boolean, ending: RequestEnding, body?: string): void {
+    const isFailure = ending !== "results" && ending !== "dismissed" && ending !== "unread";
+    const { answers, byKey } = this.#counters;
+    if (isAccepted) {
+      if (!isFailure || ending === "errors") answers[ending]++;
+      else byKey.failures.count(ending);
+    }
+    if (request === undefined) return;
     try {
-      const { method, tool } = request;
-      request.method = this.#keptName(method);
-      request.tool = tool && this.#keptName(tool);
+      let kind = this.#lastKind;
+      if (kind?.method !== request.method || kind.tool !== request.tool || kind.revision !== request.revision) {
+        this.#lastKind = kind = this.#kindOf(request);
+      }
+      request.method = kind.method;
+      request.tool = kind.tool;
       request.endedAtMs = this.#nowMs();
-      request.ending = ending === "results" && method === "tools/call" && isToolError(body) ? "tool_error" : ending;
-      if (this.#hasMetrics) this.#observe(request, body);
+      const isToolFailure = ending === "results" && kind.method === "tools/call" && isToolError(body);
+      request.ending = isToolFailure ? "tool_error" : ending;
+      request.isError = isFailure || isToolFailure;
+      if (this.#hasMetrics) this.#observe(request, kind, body);
       this.history?.add(request);
-      if (isSuccess(ending)) this.onSuccess?.(request, body);
-      else this.onFailure?.(request, body);
+      if (isFailure) this.onFailure?.(request, body);
+      else this.onSuccess?.(request, body);
     } catch (error) {
       this.#defects.recover("request record", error);
     }
@@ -371,23 +366,23 @@ export class RequestRecords {
   rejected(request: RejectedRequest): void {
     const { code } = request;
     this.rejections.count(code);
-    this.history?.add({ endedAtMs: this.#nowMs(), ending: code });
+    this.history?.add({ endedAtMs: this.#nowMs(), ending: code, isError: true });
     this.#defects.guard("request record", () => this.onRejected?.(request));
   }
 
-  #observe({ method, tool, revision, acceptedAtMs, sentAtMs, endedAtMs, ending }: RequestRecord, body: string | undefined): void {
+  #kindOf({ method, tool, revision }: RequestRecord): RequestKind {
+    const kept = { method: this.#keptName(method), tool: tool && this.#keptName(tool), revision };
+    const name = METHODS.has(method) ? kept.method : OTHER;
+    const toolName = kept.tool && (this.#tools.has(kept.tool) ? kept.tool : OTHER_TOOL);
+    const version = revision && (VERSIONS.get(revision) ?? OTHER);
+    return { ...kept, name, toolName: toolName ?? "", version: version ?? "", queue: undefined, server: undefined, success: undefined };
+  }
+
+  #observe({ acceptedAtMs, sentAtMs, endedAtMs, ending }: RequestRecord, kind: RequestKind, body: string | undefined): void {
+    if (kind.method === "tools/list" && ending === "results" && body !== undefined) this.#learnTools(body, endedAtMs);
     // The sidecar answers some requests itself, without a queue.
     const isAnsweredHere = sentAtMs === undefined && (ending === "results" || ending === "errors");
-    if (method === "tools/list" && ending === "results" && body !== undefined) this.#learnTools(body, endedAtMs);
-    const toolName = tool ? (this.#tools.get(tool) ?? OTHER_TOOL) : "";
-    let kind = this.#lastKind;
-    if (kind?.method !== method || kind.toolName !== toolName || kind.revision !== revision) {
-      const version = revision === undefined ? "" : (VERSIONS.get(revision) ?? OTHER);
-      const name = METHODS.get(method) ?? OTHER;
-      kind = { method, revision, name, toolName, version, queue: undefined, server: undefined, success: undefined };
-      this.#lastKind = kind;
-    }
-    const { name, version } = kind;
+    const { name, toolName, version } = kind;
     if (!isAnsweredHere) (kind.queue ??= this.queue.of([name, toolName])).observe((sentAtMs ?? endedAtMs) - acceptedAtMs);
     if (sentAtMs !== undefined) (kind.server ??= this.server.of([name, toolName])).observe(endedAtMs - sentAtMs);
     const errorType = ending === "results" ? "" : ending === "errors" ? errorCodeOf(body) : ending;
@@ -429,10 +424,7 @@ export class RequestRecords {
       const name = stringOf(body, findPath(body, start, ["name"]));
       // Two names that are not well-formed could be written alike.
       const isUsable = name !== undefined && name.length <= MAX_TOOL_NAME_LENGTH && name.isWellFormed() && this.#redact(name) === name;
-      if (isUsable && !this.#tools.has(name) && this.#tools.size < MAX_TOOLS) {
-        const copy = detached(name, body);
-        this.#tools.set(copy, copy);
-      }
+      if (isUsable && !this.#tools.has(name) && this.#tools.size < MAX_TOOLS) this.#tools.add(detached(name, body));
     });
     // The last tool may have a name now.
     this.#lastKind = undefined;

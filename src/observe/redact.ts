@@ -1,7 +1,7 @@
 import { replaceStrings } from "../json/edit.ts";
 import { decodeString, plainText } from "../json/text.ts";
 
-/** Of variables, flags and headers. */
+/** Names of variables, flags and headers. */
 export const CREDENTIAL_NAME = /KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|PRIVATE/i;
 /** Shorter values are not masked, because they could be ordinary words. */
 const MIN_SECRET_LENGTH = 8;
@@ -61,7 +61,7 @@ export class Secrets {
     return `${parts.join("")}${text.slice(start)}`;
   }
 
-  /** Of the longest beginning of a secret at the end of a text. */
+  /** Finds the longest beginning of a secret at the end of a text. */
   #cutSecretLength(text: string): number {
     let longest = 0;
     for (const secret of this.#texts) {

@@ -1,13 +1,6 @@
 import { createParser } from "eventsource-parser";
 import { useEffect, useState } from "preact/hooks";
-import {
-  HISTORY_LIMITS,
-  type PageGeneration,
-  type PageRequest,
-  type PageSecond,
-  type PageState,
-  type PageUpdate,
-} from "../http/page-update.ts";
+import { HISTORY_LIMITS, type PageGeneration, type PageRequest, type PageState, type PageUpdate } from "../http/page-update.ts";
 import { isObject } from "./fields.ts";
 import { errorText } from "./format.ts";
 
@@ -19,7 +12,7 @@ export interface Numbered<Value> {
 
 export interface PageModel {
   readonly state: PageState;
-  readonly seconds: readonly PageSecond[];
+  readonly seconds: PageUpdate["seconds"];
   /** Oldest first, as are the lines and generations. */
   readonly requests: readonly Numbered<PageRequest>[];
   readonly logLines: readonly Numbered<string>[];

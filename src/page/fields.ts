@@ -4,7 +4,7 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Of one property. Its value is kept as text: the string itself for `text`, otherwise JSON. Empty for none. */
+/** One property. Its value is kept as text: the string itself for `text`, otherwise JSON. Empty for none. */
 export interface Field {
   readonly name: string;
   readonly kind: "text" | "number" | "boolean" | "choice" | "json";
@@ -18,9 +18,9 @@ export interface Field {
 
 const MAX_FIELDS = 200;
 const MAX_OPTIONS = 1000;
-/** Of references to references, and of objects in a sample. */
+/** The depth of references to references, and of objects in a sample. */
 const MAX_DEPTH = 3;
-/** Of the properties of an object in a sample. */
+/** The number of properties of an object in a sample. */
 const MAX_SAMPLES = 20;
 const MAX_SAMPLE_LENGTH = 1000;
 const SAMPLES: JsonObject = {
@@ -113,17 +113,17 @@ function optionsOf({ enum: values, enumNames, const: only, oneOf, anyOf }: JsonO
   const listed = only === undefined ? values : [only];
   if (Array.isArray(listed) && listed.length <= MAX_OPTIONS) {
     const names: readonly unknown[] = Array.isArray(enumNames) ? enumNames : [];
-    return listed.map((value: unknown, index) => ({ label: optionLabel(names[index] ?? value), value }));
+    return listed.map((value: unknown, index) => ({ label: asText(names[index] ?? value), value }));
   }
   const variants: unknown = oneOf ?? anyOf;
   if (!Array.isArray(variants) || variants.length > MAX_OPTIONS) return undefined;
   const titled = variants.filter((each) => isObject(each)).filter((each) => each["const"] !== undefined);
   if (titled.length === 0 || titled.length < variants.length) return undefined;
-  return titled.map(({ const: value, title }) => ({ label: optionLabel(title ?? value), value }));
+  return titled.map(({ const: value, title }) => ({ label: asText(title ?? value), value }));
 }
 
-function optionLabel(value: unknown): string {
-  return typeof value === "string" ? value : JSON.stringify(value);
+export function asText(value: unknown): string {
+  return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
 }
 
 /** A value that the schema probably allows. */

@@ -5,7 +5,7 @@ export function figuresOf(requests: readonly PageRequest[]) {
   const durations = requests.flatMap(({ durationMs }) => durationMs ?? []).toSorted((one, other) => one - other);
   return {
     calls: requests.length,
-    errors: requests.filter(({ ending }) => endingOf(ending).isError).length,
+    errors: requests.filter(({ isError }) => isError).length,
     p95Ms: durations[Math.ceil(durations.length * 0.95) - 1],
   };
 }
@@ -16,13 +16,16 @@ export function toolFigures(requests: readonly PageRequest[]): ReadonlyMap<strin
   return new Map(Array.from(byTool, ([tool, calls]) => [tool, figuresOf(calls)]));
 }
 
-export function endingOf(ending: PageRequest["ending"]): { readonly words: string; readonly isError: boolean } {
-  if (ending === "results") return { words: "result", isError: false };
-  if (ending === "errors") return { words: "error response", isError: true };
-  if (ending === "dismissed") return { words: "cancelled", isError: false };
-  if (ending === "unread") return { words: "client disconnected", isError: false };
-  // A code of the sidecar, such as REQUEST_TIMEOUT.
-  return { words: ending.toLowerCase().replaceAll("_", " "), isError: true };
+const ENDING_WORDS: ReadonlyMap<string, string> = new Map([
+  ["results", "result"],
+  ["errors", "error response"],
+  ["dismissed", "cancelled"],
+  ["unread", "client disconnected"],
+]);
+
+/** The others are codes of the sidecar, such as REQUEST_TIMEOUT. */
+export function endingText(ending: PageRequest["ending"]): string {
+  return ENDING_WORDS.get(ending) ?? ending.toLowerCase().replaceAll("_", " ");
 }
 
 /**

@@ -2,8 +2,8 @@ import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 import type { PageRequest, PageState } from "../http/page-update.ts";
 import type { Numbered } from "./connection.ts";
-import { parsedObject } from "./fields.ts";
-import { endingOf } from "./figures.ts";
+import { asText, parsedObject } from "./fields.ts";
+import { endingText } from "./figures.ts";
 import { bytesText, durationText, timeText } from "./format.ts";
 import { Fact, Section, Table, Text } from "./text.tsx";
 
@@ -11,13 +11,13 @@ export function Requests({ requests }: { readonly requests: readonly Numbered<Pa
   return (
     <Section id="requests" title="Requests">
       <Table caption="Requests, newest first" columns={["Time", "Method", "Tool", "Duration", "End"]}>
-        {requests.toReversed().map(({ key, value: { at, method, tool, durationMs, ending } }) => (
+        {requests.toReversed().map(({ key, value: { at, method, tool, durationMs, ending, isError } }) => (
           <tr key={key}>
             <td class="time">{timeText(at)}</td>
             <td>{method === null ? "not read" : <Text of={method} />}</td>
             <td>{tool !== null && <Text of={tool} />}</td>
             <td class="number">{durationMs !== null && durationText(durationMs)}</td>
-            <td class={endingOf(ending).isError ? "error" : undefined}>{endingOf(ending).words}</td>
+            <td class={isError ? "error" : undefined}>{endingText(ending)}</td>
           </tr>
         ))}
       </Table>
@@ -61,10 +61,6 @@ function LogRow({ text }: { readonly text: string }): JSX.Element {
       </td>
     </tr>
   );
-}
-
-function asText(value: unknown): string {
-  return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
 }
 
 /** With the servers of all lanes together. */

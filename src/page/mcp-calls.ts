@@ -62,22 +62,14 @@ const METHOD_NOT_ALLOWED = 405;
 /** Accepts any result: the page shows results as they are, and one invalid entry must not hide the others. */
 const ANY_RESULT = { "~standard": { version: 1, vendor: "claw-mcp-stdio", validate: (value: unknown) => ({ value }) } } as const;
 
-interface Connection {
-  readonly client: Client;
-  readonly transport: StreamableHTTPClientTransport;
-}
-
-/**
- * It connects when it is first used. It has a session, which works with each
- * server: without one, its discovery could make the sidecar start a second process.
- */
+/** It connects when it is first used, with a session: without one, its discovery could make the sidecar start a second process. */
 export class McpCalls {
   readonly #url: URL;
   readonly #token: string | undefined;
   readonly #setQuestions: (next: (open: readonly Question[]) => readonly Question[]) => void;
   #questionCount = 0;
   /** By whether tools may ask. The one for calls that may not ask has no capabilities, so that the sidecar needs no process for its questions. */
-  readonly #connections = new Map<boolean, Promise<Connection>>();
+  readonly #clients = new Map<boolean, Promise<Client>>();
   #running = 0;
 
   /** @param setQuestions changes the open questions, oldest first. */
@@ -123,36 +115,36 @@ export class McpCalls {
 
   /** Ends the sessions, even when the page is left. */
   close(): void {
-    const end = async ({ client, transport }: Connection): Promise<void> => {
-      await transport.terminateSession().catch(() => undefined);
+    const end = async (client: Client): Promise<void> => {
+      if (client.transport instanceof StreamableHTTPClientTransport) await client.transport.terminateSession().catch(() => undefined);
       await client.close();
     };
-    for (const each of this.#connections.values()) void each.then(end).catch(() => undefined);
-    this.#connections.clear();
+    for (const each of this.#clients.values()) void each.then(end).catch(() => undefined);
+    this.#clients.clear();
   }
 
   /** After a restart, the sidecar answers 404 to unknown sessions. The request was not sent to the server, so it is repeated in a new session. */
   async #with<Result>(mayAsk: boolean, use: (client: Client) => Promise<Result>): Promise<Result> {
-    const connection = this.#connection(mayAsk);
+    const client = this.#client(mayAsk);
     try {
-      return await use((await connection).client);
+      return await use(await client);
     } catch (error) {
       if (!(error instanceof SdkHttpError) || error.status !== NOT_FOUND) throw error;
-      this.#forget(mayAsk, connection);
-      return use((await this.#connection(mayAsk)).client);
+      this.#forget(mayAsk, client);
+      return use(await this.#client(mayAsk));
     }
   }
 
-  #connection(mayAsk: boolean): Promise<Connection> {
-    const known = this.#connections.get(mayAsk);
+  #client(mayAsk: boolean): Promise<Client> {
+    const known = this.#clients.get(mayAsk);
     if (known !== undefined) return known;
     const connecting = this.#connect(mayAsk);
-    this.#connections.set(mayAsk, connecting);
+    this.#clients.set(mayAsk, connecting);
     connecting.catch(() => this.#forget(mayAsk, connecting));
     return connecting;
   }
 
-  async #connect(mayAsk: boolean): Promise<Connection> {
+  async #connect(mayAsk: boolean): Promise<Client> {
     const client = new Client({ name: "claw-mcp-stdio page", version: "1" }, { capabilities: mayAsk ? { elicitation: { form: {} } } : {} });
     if (mayAsk) {
       client.setRequestHandler("elicitation/create", (request, context) => {
@@ -162,7 +154,7 @@ export class McpCalls {
     }
     const transport = new StreamableHTTPClientTransport(this.#url, { fetch: (target, init) => this.#fetch(target, init) });
     await client.connect(transport, { timeout: TIMEOUT_MS });
-    return { client, transport };
+    return client;
   }
 
   #ask({ message, requestedSchema: schema }: ElicitRequestFormParams, signal: AbortSignal): Promise<ElicitResult> {
@@ -178,10 +170,10 @@ export class McpCalls {
   }
 
   /** Unless another call has replaced it. */
-  #forget(mayAsk: boolean, connection: Promise<Connection>): void {
-    if (this.#connections.get(mayAsk) !== connection) return;
-    this.#connections.delete(mayAsk);
-    connection.then(({ client }) => client.close()).catch(() => undefined);
+  #forget(mayAsk: boolean, client: Promise<Client>): void {
+    if (this.#clients.get(mayAsk) !== client) return;
+    this.#clients.delete(mayAsk);
+    client.then((each) => each.close()).catch(() => undefined);
   }
 
   #fetch(target: string | URL, init?: RequestInit): Promise<Response> {

@@ -2,11 +2,11 @@ import type { JSX } from "preact";
 import type { PageGeneration } from "../http/page-update.ts";
 import { HISTORY_LIMITS } from "../http/page-update.ts";
 import type { PageModel } from "./connection.ts";
-import { endingOf, figuresOf, outagesOf, toolFigures } from "./figures.ts";
+import { endingText, figuresOf, outagesOf, toolFigures } from "./figures.ts";
 import { bytesText, countText, durationText, timeText } from "./format.ts";
 import { Disclosure, Fact, MAX_FACT_LENGTH, Section, shownText, Text, TextBlock } from "./text.tsx";
 
-/** From the first run that is kept until now. */
+/** The time from the first run that is kept until now. */
 export function Band({ model: { generations } }: { readonly model: PageModel }): JSX.Element | null {
   const runs = generations.filter(({ lane }) => lane === "shared");
   const [first] = runs;
@@ -38,7 +38,6 @@ export function Band({ model: { generations } }: { readonly model: PageModel }):
   );
 }
 
-/** One for each of the last seconds. */
 function Bars({ values, tone }: { readonly values: readonly number[]; readonly tone: string }): JSX.Element {
   const most = Math.max(1, ...values);
   return (
@@ -108,10 +107,8 @@ const MAX_ERRORS = 20;
 
 /** Failed requests and unexpected exits of servers, newest first. */
 export function Errors({ model: { requests, generations } }: { readonly model: PageModel }): JSX.Element {
-  const failed = requests.flatMap(({ key, value: { at, tool, method, ending } }) =>
-    endingOf(ending).isError
-      ? { key: String(key), at, who: tool ?? method ?? "request", what: endingOf(ending).words, exit: undefined }
-      : [],
+  const failed = requests.flatMap(({ key, value: { at, tool, method, ending, isError } }) =>
+    isError ? { key: String(key), at, who: tool ?? method ?? "request", what: endingText(ending), exit: undefined } : [],
   );
   const exited = generations.flatMap(({ lane, number, exit }) => {
     if (exit === null || exit.kind === "stopped") return [];

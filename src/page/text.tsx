@@ -9,7 +9,7 @@ export const MAX_FACT_LENGTH = 2000;
 const MAX_BLOCK_LENGTH = 100_000;
 const MAX_INDENTED_LENGTH = 20_000;
 
-/** Of a text from elsewhere, within a line. Invisible characters are shown as escapes. */
+/** The form of a text from elsewhere, within a line. Invisible characters are shown as escapes. */
 export function shownText(of: string, maxLength = MAX_LINE_LENGTH): string {
   const shown = beginning(of, maxLength);
   return shown.length < of.length ? `${escapeInvisible(shown)}…` : escapeInvisible(shown);

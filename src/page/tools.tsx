@@ -18,7 +18,7 @@ const ANNOTATIONS = [
 ] as const;
 
 interface ToolProps extends CallPanelProps {
-  /** Of its last calls; undefined if there are none. */
+  /** Undefined without recent calls of the tool. */
   readonly figures: ReturnType<typeof figuresOf> | undefined;
 }
 

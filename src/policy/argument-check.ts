@@ -5,7 +5,7 @@ import { shorten } from "../json/text.ts";
 import { describeError } from "../mcp/errors.ts";
 import type { JsonObject } from "../mcp/message.ts";
 import { limitedLog, type Log } from "../observe/log.ts";
-import { Turns } from "../server/slots.ts";
+import { Turns } from "../server/call.ts";
 
 /** The worker handles one at a time. */
 export type CheckRequest =
@@ -14,7 +14,6 @@ export type CheckRequest =
 
 /** The first reply is empty: the worker can take requests. */
 export interface CheckReply {
-  /** If an added schema cannot be used. */
   readonly schemaProblem?: string | undefined;
   readonly problems?: readonly string[];
   /** Set by the main thread. Without a limit, the thread ended by itself. */
@@ -46,7 +45,6 @@ class CheckThread {
   /** At the last reply; infinite until the thread can take requests, because its start has no limit. */
   #idleCpuMs = Infinity;
   #addedLength = 0;
-  /** Ends the request; undefined without one. */
   #settle: ((reply: CheckReply) => void) | undefined;
 
   start(): void {
@@ -139,7 +137,6 @@ const NOT_CHECKED: readonly string[] = ["the arguments could not be checked"];
 
 interface KnownSchema {
   readonly key: string;
-  /** Compilations above the limits. */
   strikes: number;
   isLogged: boolean;
 }

@@ -3,8 +3,7 @@ import type { ToolNumber } from "../config/option.ts";
 import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import type { CallLimits } from "../server/call.ts";
-import { Semaphore } from "../server/slots.ts";
+import { type CallLimits, Semaphore } from "../server/call.ts";
 import { MAX_TOOLS } from "../server/tools.ts";
 import { RateLimit, ROUNDING_MS } from "../timers.ts";
 import { matchesPattern } from "./tools.ts";
@@ -16,17 +15,14 @@ export function findByName(numbers: readonly ToolNumber[] | undefined, name: str
 /** Longer names with the same beginning count as one. MCP 2025-11-25 allows 128 characters. */
 const MAX_NAME_LENGTH = 1000;
 
-/** By name. Clients may invent names, so a full table forgets only states that equal a new one: a flood cannot reset the count of another tool. */
+/** States by name. Clients may invent names, so a full table forgets only states that equal a new one: a flood cannot reset the count of another tool. */
 export class ToolStates<State> {
   readonly #create: (toolName: string) => State | undefined;
   readonly #isAsNew: (state: State) => boolean;
   readonly #states = new Map<string, State>();
   #shared: State | undefined;
 
-  /**
-   * @param create returns undefined if the tool needs none.
-   * @param isAsNew true if the state equals a new one.
-   */
+  /** @param create returns undefined if the tool needs none. */
   constructor(create: (toolName: string) => State | undefined, isAsNew: (state: State) => boolean) {
     this.#create = create;
     this.#isAsNew = isAsNew;
@@ -70,7 +66,7 @@ export function createToolLimits({ toolTimeoutsMs, toolConcurrency }: Config): (
   return (toolName) => limits.get(toolName);
 }
 
-/** Of each session, and of each tool from all sessions together, in all lanes. */
+/** The calls of each session, and of each tool from all sessions together, in all lanes. */
 export class CallRates {
   readonly #context: Context;
   readonly #ofCallers = new WeakMap<object, RateLimit>();

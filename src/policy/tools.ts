@@ -1,6 +1,6 @@
 import type { Config } from "../config/load.ts";
 import { applyEdits, removeItems, removeMember } from "../json/edit.ts";
-import { findElements, findMembers, findPath, textOf } from "../json/find.ts";
+import { findElements, findMembers, findPath, textOf } from "../json/read.ts";
 import { findRepeatedName, type Span } from "../json/text.ts";
 import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
 import { isJsonObject, type JsonObject } from "../mcp/message.ts";
@@ -71,7 +71,7 @@ const LONG_TOOL_LENGTH = 512 * 1024;
 const TOOL_MEMBERS = ["name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution", "icons", "_meta"];
 
 /**
- * Every other byte stays unchanged, and no client must read the list differently. So the list is empty if `result` or `tools` is ambiguous (a repeated
+ * Removes hidden tools. Every other byte stays, and no client must read the list differently. So the list is empty if `result` or `tools` is ambiguous (a repeated
  * name, or one that differs only in case), and a tool with an ambiguous member, or a repeated name in any object, is removed.
  */
 export function filterToolsList(body: string, isVisible: (tool: JsonObject) => boolean): string {

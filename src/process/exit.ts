@@ -8,11 +8,11 @@ import type { UpstreamExit } from "./port.ts";
 
 const OTHER_PROGRAM = "; is it an MCP server that speaks on stdin and stdout?";
 
-/** Of a shell or npm whose child SIGKILL ended: 128 + 9. */
+/** The exit code of a shell or npm whose child SIGKILL ended: 128 + 9. */
 const KILLED_CODE = 137;
 
 /**
- * Of an exit that the sidecar did not request. @param awaited the method of the request that was not answered yet. @param refusal the error
+ * Describes an exit that the sidecar did not request. @param awaited the method of the request that was not answered yet. @param refusal the error
  * that an earlier request of the same handshake got.
  */
 export function describeExit(

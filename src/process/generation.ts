@@ -2,38 +2,18 @@ import type { Readable } from "node:stream";
 import { finished } from "node:stream/promises";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Context } from "../context.ts";
-import { describeError, JsonRpcErrorCode } from "../mcp/errors.ts";
-import {
-  type Batch,
-  type InvalidMessage,
-  LONG_TEXT_LENGTH,
-  type Message,
-  outgoing,
-  type OverlongLine,
-  readMessage,
-  refusesRevision,
-  type RequestMessage,
-  type ResponseMessage,
-} from "../mcp/message.ts";
+import type { Batch, InvalidMessage, OverlongLine } from "../mcp/message.ts";
 import { OTHER_TEXT, type ResponseAfterText, type ServerReading } from "../mcp/server-line.ts";
 import type { MemoryHolder } from "../memory.ts";
 import type { ExitKind } from "../observe/record.ts";
-import type { Redact } from "../observe/redact.ts";
-import { MAX_TIMER_MS, Timer } from "../timers.ts";
+import { MAX_TIMER_MS } from "../timers.ts";
 import { type ChildCommand, type ProcessExit, type ProcessGroup, startProcess } from "./child.ts";
 import { describeExit, likelyCause } from "./exit.ts";
-import { type Handshake, HANDSHAKE_ID, HandshakeError, isHandshakeResponse } from "./handshake.ts";
+import { Handshake, HANDSHAKE_ID, HandshakeError, type HandshakeScript } from "./handshake.ts";
 import { OutputLog, type ServerLog } from "./output-log.ts";
-import type { UpstreamExit, UpstreamHandshake, UpstreamListener } from "./port.ts";
+import type { UpstreamExit, UpstreamListener } from "./port.ts";
 import { boundedReaders, type OutputListener, OutputReader, StdinWriter } from "./stdio.ts";
 
-/**
- * Limits the wait for a second response, if the first is an error that does not speak of the protocol, such as a missing key. Most such
- * servers fail in any era, but those without sessions may reject `initialize` with any error.
- */
-const SECOND_ATTEMPT_MS = 2000;
-/** The response may still come so long after an error without an id. */
-const UNADDRESSED_MS = 1000;
 /** The server may exit by itself so long after the end of stdin; then it gets SIGTERM. */
 const STDIN_GRACE_MS = 1000;
 const TERM_GRACE_MS = 2000;
@@ -50,7 +30,7 @@ export class ServerProgram {
   readonly command: ChildCommand;
   readonly start: typeof startProcess;
   readonly readers: Set<OutputReader>;
-  /** Of a start. What slows one process down, such as a download, slows down all. */
+  /** The limit of a start. What slows one process down, such as a download, slows down all. */
   readyTimeoutMs: number;
   readonly #longestTimeoutMs: number;
 
@@ -73,6 +53,7 @@ export class Generation implements OutputListener {
   readonly pid: number | undefined;
   readonly input: StdinWriter;
   readonly output: OutputReader;
+  readonly handshake: Handshake;
   /** When the server has exited, or was abandoned. No more messages are passed on. Never rejects. */
   readonly lost: Promise<ProcessExit>;
   /** When the process has exited, its last output is delivered, and no process of its group is left. Never rejects. */
@@ -91,25 +72,22 @@ export class Generation implements OutputListener {
   #isGone = false;
   /** Undefined before the stop. */
   #wasSilent: boolean | undefined;
-  readonly #handshake: Handshake;
-  readonly #answered = Promise.withResolvers<UpstreamHandshake>();
-  #state: "shaking-hands" | "ready" | "failed" = "shaking-hands";
-  #readyTimeoutMs = 0;
-  readonly #deadline: Timer;
-  /** Of an error without an id, which then counts as the response. */
-  #unaddressed: NodeJS.Timeout | undefined;
 
-  /** @param client that of a private server. */
+  /**
+   * @param readyTimeoutMs of the handshake.
+   * @param client that of a private server.
+   */
   constructor(
     context: Context,
     { command, start, readers }: ServerProgram,
     serverLog: ServerLog,
     number: number,
-    handshake: Handshake,
+    script: HandshakeScript,
+    readyTimeoutMs: number,
     listener: UpstreamListener,
     client?: MemoryHolder,
   ) {
-    [this.#context, this.#command, this.number, this.#handshake, this.#listener] = [context, command, number, handshake, listener];
+    [this.#context, this.#command, this.number, this.#listener] = [context, command, number, listener];
     this.#group = start(command);
     const { pid, stdin, stdout, stderr } = this.#group;
     this.pid = pid;
@@ -120,10 +98,7 @@ export class Generation implements OutputListener {
     this.#outputLog = new OutputLog(context, fields, serverLog);
     if (pid !== undefined) serverLog.log.info(fields, "mcp server started");
     context.kill.addEventListener("abort", this.#kill);
-    this.#deadline = new Timer(context.timers, () => {
-      const late = `no response to ${handshake.current.method} within ${this.#readyTimeoutMs} ms`;
-      this.#endHandshake(handshake.refusal ?? new HandshakeError("handshake-timeout", late));
-    });
+    this.handshake = new Handshake(context, script, number, readyTimeoutMs, this.input, (response) => listener.onRefused(response));
     this.ended = this.#waitForEnd(this.#readToEnd(stdout, stderr));
     this.lost = this.#lost.promise;
   }
@@ -133,9 +108,9 @@ export class Generation implements OutputListener {
     const { redact } = this.#context.secrets;
     const { command, args, env } = this.#command;
     const { stderrTail, isNoisy, noiseCause } = this.#outputLog;
-    const wasReady = this.#state === "ready";
-    const { current, refusal } = this.#handshake;
-    const { kind, reason } = this.stopCause ?? describeExit(exit, wasReady ? undefined : current.method, refusal?.message);
+    const { state, current, refusal } = this.handshake;
+    const wasReady = state === "ready";
+    const { kind, reason } = this.stopCause ?? (wasReady ? describeExit(exit) : describeExit(exit, current.method, refusal?.message));
     const { exitCode, signal } = exit;
     const output = { stderrTail, isNoisy, noiseCause, isSilent: this.#wasSilent === true };
     const cause = likelyCause({ kind, exitCode, command: [command, ...args], env, wasReady, ...output });
@@ -151,7 +126,7 @@ export class Generation implements OutputListener {
     this.#wasSilent ??= this.output.outputs === 0;
     this.input.end();
     // A program that still downloads the server does not read its stdin.
-    if (await settlesWithin(this.ended, this.#state === "ready" ? STDIN_GRACE_MS : 0)) return;
+    if (await settlesWithin(this.ended, this.handshake.state === "ready" ? STDIN_GRACE_MS : 0)) return;
     this.#group.signal("SIGTERM");
     if (!(await settlesWithin(this.ended, TERM_GRACE_MS))) this.#kill();
     await this.ended;
@@ -184,72 +159,26 @@ export class Generation implements OutputListener {
     else if (reading.kind === "after-text") this.#onResponseAfterText(reading);
     else {
       this.#outputLog.openBraces = 0;
-      if (this.#state === "ready" || !this.#isAnswer(reading)) this.#listener.onMessage(reading);
+      if (this.handshake.state !== "open" || !this.handshake.take(reading)) this.#listener.onMessage(reading);
     }
   }
 
   #onNoise({ text, reason, answeredId }: InvalidMessage): void {
     this.#outputLog.addNoise(text, reason);
     if (answeredId === undefined) return;
-    if (this.#state !== "shaking-hands" || answeredId !== HANDSHAKE_ID) return this.#listener.onInvalidResponse(answeredId, reason);
-    const { method } = this.#handshake.current;
-    this.#endHandshake(new HandshakeError("handshake-refused", `the MCP server's response to ${method} is invalid: ${reason}`));
+    const { state, current } = this.handshake;
+    if (state !== "open" || answeredId !== HANDSHAKE_ID) return this.#listener.onInvalidResponse(answeredId, reason);
+    this.handshake.end(new HandshakeError("handshake-refused", `the MCP server's response to ${current.method} is invalid: ${reason}`));
   }
 
   #onResponseAfterText({ text, response }: ResponseAfterText): void {
-    const isUsed = this.#isAnswer(response) || this.#listener.onResponseAfterText(response);
+    const isUsed = this.handshake.state === "open" ? this.handshake.take(response) : this.#listener.onResponseAfterText(response);
     this.#outputLog.addNoise(text, isUsed ? undefined : OTHER_TEXT);
   }
 
   onDefect(error: unknown): void {
     this.#context.defects.note("server process", error);
     this.abandon("defect", "the sidecar could not handle its output");
-  }
-
-  /** To be called once. Rejects on an error response, an early exit, or after `readyTimeoutMs`. The caller then stops this generation. */
-  shakeHands(readyTimeoutMs: number): Promise<UpstreamHandshake> {
-    this.#readyTimeoutMs = readyTimeoutMs;
-    this.#deadline.set(this.#context.nowMs() + readyTimeoutMs);
-    this.input.send(outgoing(this.#handshake.begin()));
-    return this.#answered.promise;
-  }
-
-  /** @returns false for any other message. */
-  #isAnswer(message: Message): boolean {
-    if (this.#state !== "shaking-hands") return false;
-    // It may be about something else: then there is another response in a moment.
-    if (message.kind === "response" && message.id === undefined)
-      this.#unaddressed ??= setTimeout(() => this.#onAnswer(message), UNADDRESSED_MS);
-    else if (isHandshakeResponse(message)) this.#onAnswer(message);
-    else return false;
-    return true;
-  }
-
-  #onAnswer(response: RequestMessage | ResponseMessage): void {
-    if (this.#state !== "shaking-hands") return;
-    const shown = response.kind === "response" && response.isError ? masked(response, this.#context.secrets.redactJson) : response;
-    try {
-      const read = this.#handshake.read(shown, this.number);
-      if (typeof read !== "string") return this.#endHandshake(read);
-      clearTimeout(this.#unaddressed);
-      this.#unaddressed = undefined;
-      if (!refusesRevision(shown)) this.#deadline.set(this.#context.nowMs() + Math.min(this.#readyTimeoutMs, SECOND_ATTEMPT_MS));
-      this.input.send(outgoing(read));
-    } catch (error) {
-      this.#endHandshake(error instanceof Error ? error : new Error(describeError(error)));
-      if (shown.kind === "response" && shown.isError) this.#listener.onRefused(shown);
-    }
-  }
-
-  #endHandshake(result: UpstreamHandshake | Error): void {
-    if (this.#state !== "shaking-hands") return;
-    this.#deadline.clear();
-    clearTimeout(this.#unaddressed);
-    this.#state = result instanceof Error ? "failed" : "ready";
-    if (result instanceof Error) return this.#answered.reject(result);
-    const { initialized } = this.#handshake;
-    if (result.era === "legacy" && initialized !== undefined) this.input.send(outgoing(initialized));
-    this.#answered.resolve(result);
   }
 
   async #readToEnd(stdout: Readable, stderr: Readable): Promise<void> {
@@ -280,7 +209,7 @@ export class Generation implements OutputListener {
     await settlesWithin(outputEnd, OUTPUT_AFTER_EXIT_MS);
     await this.output.later;
     this.#isHeard = false;
-    this.#endHandshake(new Error(`the MCP server exited before it answered ${this.#handshake.current.method}`));
+    this.handshake.end(new Error(`the MCP server exited before it answered ${this.handshake.current.method}`));
     try {
       this.#outputLog.end();
     } catch (error) {
@@ -307,13 +236,4 @@ async function settlesWithin(promise: Promise<unknown>, timeoutMs: number): Prom
   const first = await Promise.race([promise, late.promise]);
   clearTimeout(timer);
   return first !== LATE;
-}
-
-/** As clients may read it, with secrets masked. */
-function masked({ text, id }: ResponseMessage, redactJson: Redact): ResponseMessage {
-  const message = `The MCP server answered the handshake with an error of ${text.length} characters, which cannot be forwarded`;
-  const generic = JSON.stringify({ jsonrpc: "2.0", id: id ?? null, error: { code: JsonRpcErrorCode.InternalError, message } });
-  const read = readMessage(text.length > LONG_TEXT_LENGTH ? generic : redactJson(text));
-  // A secret may be part of the envelope itself.
-  return read.kind === "response" && read.isError ? read : (readMessage(generic) as ResponseMessage);
 }

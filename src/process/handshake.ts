@@ -1,19 +1,34 @@
+import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { readValue } from "../json/value.ts";
+import { JsonRpcErrorCode } from "../mcp/errors.ts";
 import {
   type JsonObject,
+  LONG_TEXT_LENGTH,
   type Message,
   MetaKey,
   MODERN_PROTOCOL_VERSIONS,
   NEWEST_LEGACY_PROTOCOL_VERSION,
   NEWEST_MODERN_PROTOCOL_VERSION,
+  outgoing,
+  readMessage,
   refusesRevision,
   type RequestMessage,
   type ResponseMessage,
   Slot,
 } from "../mcp/message.ts";
 import { requestToServer } from "../mcp/rewrite.ts";
-import type { UpstreamHandshake } from "./port.ts";
+import type { Redact } from "../observe/redact.ts";
+import { Timer } from "../timers.ts";
+import type { UpstreamHandshake, UpstreamInput, UpstreamListener } from "./port.ts";
+
+/**
+ * Limits the wait for a second response, if the first is an error that does not speak of the protocol, such as a missing key. Most such
+ * servers fail in any era, but those without sessions may reject `initialize` with any error.
+ */
+const SECOND_ATTEMPT_MS = 2000;
+/** The response may still come so long after an error without an id. */
+const UNADDRESSED_MS = 1000;
 
 /** In UTF-16 units. The result is kept and sent to each client. */
 const MAX_RESULT_LENGTH = 1024 * 1024;
@@ -47,7 +62,7 @@ export interface Attempt {
   readonly request: string;
   /** Added to the error of a server that supports other revisions only, or does not know the method. */
   readonly hint: string;
-  /** Of each request to a server without sessions. */
+  /** The `_meta` of each request to a server without sessions. */
   readonly meta?: Readonly<Record<string, unknown>>;
 }
 
@@ -57,7 +72,7 @@ export function initializeAttempt(clientInfo: ClientInfo, hint = "", capabilitie
   return { method: INITIALIZE, request: JSON.stringify({ jsonrpc: "2.0", id: HANDSHAKE_ID, method: INITIALIZE, params }), hint };
 }
 
-/** That of a private server's client, unchanged except for the id. */
+/** The `initialize` of a private server's client, unchanged except for the id. */
 export function clientAttempt(initialize: RequestMessage): Attempt {
   return { method: INITIALIZE, request: requestToServer(initialize, HANDSHAKE_ID), hint: "" };
 }
@@ -73,58 +88,113 @@ export function discoverAttempt(clientInfo: ClientInfo, hint = ""): Attempt {
   return { method: DISCOVER, request, hint, meta };
 }
 
-/** Begins each generation. A server of any era gets two attempts: the second one if it refuses the first. */
-export class Handshake {
-  readonly #first: Attempt;
-  readonly #second: Attempt | undefined;
-  current: Attempt;
+/** How each generation of a server begins. A server of any era gets two attempts: the second one if it refuses the first. */
+export interface HandshakeScript {
+  readonly first: Attempt;
+  readonly second?: Attempt;
   /** The attempt that has succeeded begins the next generation, or else the first one. */
-  #next: Attempt;
-  /** The error of the first attempt, while there is another one. It stays the reason if that has no response. */
-  refusal: HandshakeError | undefined;
+  next?: Attempt;
   /** Follows an `initialize`. Undefined until a client has sent its own. */
-  initialized: string | undefined = INITIALIZED;
+  initialized: string | undefined;
+}
 
-  constructor(first: Attempt, second?: Attempt) {
-    this.#first = this.current = this.#next = first;
-    this.#second = second;
+/** The handshake of one generation. */
+export class Handshake {
+  /** Rejects on an error response, or after `timeoutMs`. The caller then stops the generation. */
+  readonly result: Promise<UpstreamHandshake>;
+  state: "open" | "ready" | "failed";
+  current: Attempt;
+  /** The error of the first attempt, if there was another one. It stays the reason if that has no response. */
+  refusal: Error | undefined;
+  readonly #context: Context;
+  readonly #script: HandshakeScript;
+  readonly #generation: number;
+  readonly #timeoutMs: number;
+  readonly #input: Pick<UpstreamInput, "send">;
+  readonly #onRefused: UpstreamListener["onRefused"];
+  readonly #ended: PromiseWithResolvers<UpstreamHandshake>;
+  readonly #deadline: Timer;
+  /** An error without an id counts as the response when this ends. */
+  #unaddressed: NodeJS.Timeout | undefined;
+
+  /** @param onRefused called after an error response that ends it. */
+  constructor(
+    context: Context,
+    script: HandshakeScript,
+    generation: number,
+    timeoutMs: number,
+    input: Pick<UpstreamInput, "send">,
+    onRefused: UpstreamListener["onRefused"],
+  ) {
+    [this.#context, this.#script, this.#generation, this.#timeoutMs] = [context, script, generation, timeoutMs];
+    [this.#input, this.#onRefused, this.state] = [input, onRefused, "open"];
+    this.#ended = Promise.withResolvers();
+    this.result = this.#ended.promise;
+    this.current = script.next ?? script.first;
+    script.next = script.first;
+    this.#deadline = new Timer(context, () =>
+      this.end(this.refusal ?? new HandshakeError("handshake-timeout", `no response to ${this.current.method} within ${timeoutMs} ms`)),
+    );
+    this.#deadline.set(context.nowMs() + timeoutMs);
+    input.send(outgoing(this.current.request));
   }
 
-  /** @returns the first request of a generation. */
-  begin(): string {
-    this.refusal = undefined;
-    this.current = this.#next;
-    this.#next = this.#first;
-    return this.current.request;
+  /** To be called while it is open. @returns false for a message that is not part of it. */
+  take(message: Message): boolean {
+    if (message.kind === "notification") return false;
+    // It may be about something else: then there is another response in a moment.
+    if (message.kind === "response" && message.id === undefined)
+      this.#unaddressed ??= setTimeout(() => this.#onAnswer(message), UNADDRESSED_MS);
+    // A program such as `cat` echoes the request.
+    else if (message.id === HANDSHAKE_ID && (message.kind === "response" || HANDSHAKE_METHODS.has(message.method))) this.#onAnswer(message);
+    else return false;
+    return true;
   }
 
-  /**
-   * @param message the response or echo, with secrets masked. @returns the handshake, or the next request. @throws HandshakeError with a
-   * message for the operator.
-   */
-  read(message: RequestMessage | ResponseMessage, generation: number): UpstreamHandshake | string {
+  end(result: UpstreamHandshake | Error): void {
+    if (this.state !== "open") return;
+    this.#deadline.clear();
+    clearTimeout(this.#unaddressed);
+    this.state = result instanceof Error ? "failed" : "ready";
+    if (result instanceof Error) return this.#ended.reject(result);
+    const { initialized } = this.#script;
+    this.#script.next = this.current;
+    if (result.era === "legacy" && initialized !== undefined) this.#input.send(outgoing(initialized));
+    this.#ended.resolve(result);
+  }
+
+  #onAnswer(response: RequestMessage | ResponseMessage): void {
+    if (this.state !== "open") return;
+    const { secrets, nowMs } = this.#context;
+    const refusal = response.kind === "response" && response.isError ? masked(response, secrets.redactJson) : undefined;
     try {
-      const handshake = readHandshake(message, generation, this.current);
-      this.#next = this.current;
-      this.refusal = undefined;
-      return handshake;
+      this.end(readHandshake(refusal ?? response, this.#generation, this.current));
     } catch (error) {
-      const other = this.current === this.#first ? this.#second : this.#first;
-      const mayTryOther = this.refusal !== undefined || (message.kind === "response" && message.isError);
-      if (!(error instanceof HandshakeError) || other === undefined || !mayTryOther) throw error;
+      const { first, second } = this.#script;
+      const other = this.current === first ? second : first;
+      if (refusal === undefined || other === undefined || this.refusal !== undefined) {
+        // The first error shows the cause.
+        this.end(this.refusal ?? (error as Error));
+        if (refusal !== undefined) this.#onRefused(refusal);
+        return;
+      }
+      this.refusal = error as Error;
       this.current = other;
-      // The first error shows the cause.
-      if (this.refusal !== undefined) throw this.refusal;
-      this.refusal = error;
-      return other.request;
+      clearTimeout(this.#unaddressed);
+      this.#unaddressed = undefined;
+      if (!refusesRevision(refusal)) this.#deadline.set(nowMs() + Math.min(this.#timeoutMs, SECOND_ATTEMPT_MS));
+      this.#input.send(outgoing(other.request));
     }
   }
 }
 
-export function isHandshakeResponse(message: Message): message is RequestMessage | ResponseMessage {
-  // A program such as `cat` echoes the request.
-  const isEcho = message.kind === "request" && HANDSHAKE_METHODS.has(message.method);
-  return (message.kind === "response" || isEcho) && message.id === HANDSHAKE_ID;
+/** As clients may read it, with secrets masked. */
+function masked({ text, id }: ResponseMessage, redactJson: Redact): ResponseMessage {
+  const message = `The MCP server answered the handshake with an error of ${text.length} characters, which cannot be forwarded`;
+  const generic = JSON.stringify({ jsonrpc: "2.0", id: id ?? null, error: { code: JsonRpcErrorCode.InternalError, message } });
+  const read = readMessage(text.length > LONG_TEXT_LENGTH ? generic : redactJson(text));
+  // A secret may be part of the envelope itself.
+  return read.kind === "response" && read.isError ? read : (readMessage(generic) as ResponseMessage);
 }
 
 /**

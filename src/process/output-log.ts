@@ -18,16 +18,15 @@ class OutputLimit {
   #cost = 0;
   #leftOut: LogFields & { count: number; bytes: number } = { count: 0, bytes: 0 };
 
-  constructor({ nowMs, timers }: Context, periodMs: number, maxCost: number, report: (counts: LogFields) => void) {
-    [this.#nowMs, this.#periodMs, this.#maxCost, this.#report] = [nowMs, periodMs, maxCost, report];
-    this.#timer = new Timer(timers, () => this.report());
+  constructor(context: Context, periodMs: number, maxCost: number, report: (counts: LogFields) => void) {
+    [this.#nowMs, this.#periodMs, this.#maxCost, this.#report] = [context.nowMs, periodMs, maxCost, report];
+    this.#timer = new Timer(context, () => this.report());
   }
 
   /** To be called once for each line. */
   allows(cost: number, bytes: number, fields: LogFields): boolean {
     const nowMs = this.#nowMs();
     if (nowMs >= this.#endMs) {
-      this.report();
       this.#endMs = nowMs + this.#periodMs;
       this.#cost = 0;
     }
@@ -54,7 +53,7 @@ const MAX_STDERR_BYTES = 25_000_000;
 const NOISE_PERIOD_MS = 10_000;
 const MAX_NOISE_LINES = 10;
 
-/** Of different lines. Their hashes take about 200 kB. */
+/** The number of different lines. Their hashes take about 200 kB. */
 const MAX_LINES = 1000;
 const MAX_COMPARED_LENGTH = 4096;
 /** Equal exits are logged at powers of two and at multiples of this: one an hour with the longest pause of the defaults. */
@@ -67,13 +66,13 @@ const COUNT_INTERVAL = 256;
 export class ServerLog {
   readonly stderrLimit: OutputLimit;
   readonly noiseLimit: OutputLimit;
-  /** Of starts: at the level `debug` while exits are equal. */
+  /** The log of starts: at the level `debug` while exits are equal. */
   log: Log;
   readonly #log: Log;
   /** Hashes, since the server was last ready. */
   readonly #lines = new Set<string>();
   #isReady = false;
-  /** Of a failed start, with the time of the first one that was equal, and their number. */
+  /** The exit of a failed start, with the time of the first one that was equal, and their number. */
   #exit: { readonly key: string; readonly since: string; count: number } | undefined;
 
   constructor(context: Context) {
@@ -135,7 +134,7 @@ function unvarying(line: string): string {
 
 /** Longer lines are logged in pieces, as container log drivers split them. */
 const MAX_PIECE_LENGTH = 16 * 1024;
-/** Of an incomplete line: long enough for a secret that is not complete yet. */
+/** The limit of an incomplete line: long enough for a secret that is not complete yet. */
 const MAX_PARTIAL_LENGTH = MAX_PIECE_LENGTH + MAX_SECRET_LENGTH;
 const TAIL_LINES = 20;
 const MAX_TAIL_LINE_LENGTH = 512;

@@ -27,7 +27,7 @@ export interface UpstreamStatus {
   readonly lastExit: UpstreamExit | undefined;
   /** Undefined while a generation runs. */
   readonly nextRetryAt: Date | undefined;
-  /** Of pieces in which the stdout of the running generation has arrived. */
+  /** The number of pieces in which the stdout of the running generation has arrived. */
   readonly outputs: number;
   /** True while a part of it is read in steps, and more waits in its pipe. */
   readonly isReading: boolean;
@@ -57,7 +57,7 @@ export interface UpstreamHandshake {
   readonly resultText: string;
   readonly protocolVersion: string;
   readonly pingMethod: "ping" | "server/discover";
-  /** Of each request of the sidecar itself; undefined for none. */
+  /** The `_meta` of each request of the sidecar itself; undefined for none. */
   readonly requestMeta: Readonly<Record<string, unknown>> | undefined;
 }
 

@@ -21,13 +21,12 @@ const CARRIAGE_RETURN = 13;
 const LINE_END = Buffer.of(NEWLINE);
 const MIN_BUFFER_BYTES = 1024;
 const EMPTY = Buffer.alloc(0);
-/** Buffers of former lines, for the next lines of any server, because allocation costs more than copying. */
-const SPARES = [
-  { maxBytes: 64 * 1024, buffer: EMPTY },
-  { maxBytes: 2 * 1024 * 1024, buffer: EMPTY },
-];
+/** The buffer of a former long line, for the next one of any server, because allocation costs more than copying. */
+let spare = EMPTY;
+const MIN_SPARE_BYTES = 32 * 1024;
+const MAX_SPARE_BYTES = 2 * 1024 * 1024;
 
-/** Of the beginning and of the end of a line that is discarded. */
+/** The beginning, and the end, of a line that is discarded. */
 const END_BYTES = 256;
 
 /**
@@ -90,9 +89,9 @@ export class LineDecoder {
     if (this.#discarded !== undefined) return this.#keepEnds(part);
     if (length > this.#buffer.length) {
       const former = this.#buffer;
-      this.#buffer = takeBuffer(length, Math.max(MIN_BUFFER_BYTES, length, Math.min(this.#maxLineBytes, former.length * 2)));
+      if (length > MIN_SPARE_BYTES && length <= spare.length) [this.#buffer, spare] = [spare, EMPTY];
+      else this.#buffer = Buffer.allocUnsafeSlow(Math.max(MIN_BUFFER_BYTES, length, Math.min(this.#maxLineBytes, former.length * 2)));
       former.copy(this.#buffer, 0, 0, this.#length);
-      keepBuffer(former);
     }
     part.copy(this.#buffer, this.#length);
     this.#length = length;
@@ -125,7 +124,7 @@ export class LineDecoder {
   }
 
   #reset(): void {
-    keepBuffer(this.#buffer);
+    if (this.#buffer.length > spare.length && this.#buffer.length <= MAX_SPARE_BYTES) spare = this.#buffer;
     this.#buffer = EMPTY;
     this.#length = 0;
   }
@@ -133,19 +132,6 @@ export class LineDecoder {
 
 function textOf(bytes: Buffer, start: number, end: number): string {
   return bytes.toString("utf8", start, end > start && bytes[end - 1] === CARRIAGE_RETURN ? end - 1 : end);
-}
-
-function takeBuffer(length: number, bytes: number): typeof EMPTY {
-  const spare = SPARES.find(({ maxBytes }) => bytes <= maxBytes);
-  if (spare === undefined || spare.buffer.length < length) return Buffer.allocUnsafeSlow(bytes);
-  const { buffer } = spare;
-  spare.buffer = EMPTY;
-  return buffer;
-}
-
-function keepBuffer(buffer: typeof EMPTY): void {
-  const spare = SPARES.find(({ maxBytes }) => buffer.length <= maxBytes);
-  if (spare !== undefined && buffer.length > spare.buffer.length) spare.buffer = buffer;
 }
 
 /** Memory is short for so long before a line is discarded. Meanwhile, clients may make room. */
@@ -182,7 +168,7 @@ function discard(bytes: number, readers: readonly OutputReader[]): void {
 }
 
 export interface OutputListener {
-  /** Of a batch, with each message. */
+  /** Called with each message of a batch. */
   onReading(reading: Exclude<ServerReading, Batch> | OverlongLine): void;
   /** The listener or the reader has thrown. Further output is unreliable. */
   onDefect(error: unknown): void;
@@ -267,7 +253,7 @@ export class OutputReader {
         if (typeof line !== "string") this.#listener.onReading(line);
         else if (line.length > LONG_TEXT_LENGTH) return line;
         else {
-          const reading = readText(line, "server");
+          const reading = readText(line);
           if (reading.kind !== "batch" && isPlain(reading)) this.#listener.onReading(reading);
           else this.#deliver(withoutSteps(settle(line, reading)));
         }
@@ -323,7 +309,7 @@ export class OutputReader {
 }
 
 function* readLineInSteps(line: string): Generator<undefined, ServerReading> {
-  const reading = yield* readInSteps(line, "server");
+  const reading = yield* readInSteps(line);
   return isPlain(reading) ? reading : yield* settle(line, reading);
 }
 
@@ -339,7 +325,7 @@ export class StdinWriter implements UpstreamInput {
   readonly #stream: Writable;
   readonly #onDefect: (error: unknown) => void;
   #queue: Outgoing[] = [];
-  /** Of the lines in the current write, whose text is in memory until its end. */
+  /** The text of the lines in the current write is in memory until its end. */
   readonly #onBatchWritten: (() => void)[] = [];
   #isScheduled = false;
   #isWriting = false;

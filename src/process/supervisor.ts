@@ -6,7 +6,7 @@ import type { LogFields } from "../observe/log.ts";
 import type { ProcessExit } from "./child.ts";
 import { isCommandUnusable } from "./exit.ts";
 import { Generation, type ServerProgram } from "./generation.ts";
-import { type Handshake, HandshakeError } from "./handshake.ts";
+import { HandshakeError, type HandshakeScript } from "./handshake.ts";
 import { ServerLog } from "./output-log.ts";
 import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamListener, UpstreamObserver, UpstreamStatus } from "./port.ts";
 
@@ -24,7 +24,7 @@ export class Supervisor implements Upstream {
   readonly firstReady: Promise<UpstreamHandshake>;
   readonly #context: Context;
   readonly #program: ServerProgram;
-  readonly #script: Handshake;
+  readonly #script: HandshakeScript;
   /** Only slow starts of the shared server give more time: a client may send an `initialize` that its private server never answers. */
   readonly #isShared: boolean;
   readonly #client: MemoryHolder | undefined;
@@ -56,7 +56,7 @@ export class Supervisor implements Upstream {
    * @param client that of a private server.
    * @param probeTimeoutMs the limit of the first start, if that shows if the server supports an era.
    */
-  constructor(context: Context, program: ServerProgram, script: Handshake, client?: MemoryHolder, probeTimeoutMs?: number) {
+  constructor(context: Context, program: ServerProgram, script: HandshakeScript, client?: MemoryHolder, probeTimeoutMs?: number) {
     [this.#context, this.#program, this.#script, this.#client, this.#probeTimeoutMs] = [context, program, script, client, probeTimeoutMs];
     this.#isShared = client === undefined && probeTimeoutMs === undefined;
     this.#serverLog = new ServerLog(context);
@@ -145,9 +145,10 @@ export class Supervisor implements Upstream {
     if (this.#state !== "failed") this.#state = "starting";
     if (this.#getsMoreTime) log.info({ generation: number, timeoutMs }, "mcp server gets more time to start");
     this.#getsMoreTime = false;
-    const generation = new Generation(this.#context, this.#program, this.#serverLog, number, this.#script, listener, this.#client);
+    const [context, program, script, client] = [this.#context, this.#program, this.#script, this.#client];
+    const generation = new Generation(context, program, this.#serverLog, number, script, timeoutMs, listener, client);
     this.#generation = generation;
-    const shaken = generation.shakeHands(timeoutMs).catch((error: unknown) => this.#endStart(generation, error, timeoutMs));
+    const shaken = generation.handshake.result.catch((error: unknown) => this.#endStart(generation, error, timeoutMs));
     let handshake: UpstreamHandshake | undefined;
     let readyAtMs = Infinity;
     try {

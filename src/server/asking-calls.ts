@@ -14,7 +14,7 @@ import { Timer } from "../timers.ts";
 import type { Call, ClientCall } from "./call.ts";
 import { internalError } from "./failures.ts";
 import type { Calls } from "./calls.ts";
-import type { Question, Questions } from "./questions.ts";
+import { type Question, Questions } from "./questions.ts";
 import type { StatelessRequest } from "./request-check.ts";
 
 /** Further questions join the first one: a server that asks several at once sends them together. */
@@ -35,7 +35,7 @@ export class AskingCall implements Askable, ReplyTarget {
   readonly memory: MemoryAccount;
   declared: AskKinds;
   missing: AskKinds = 0;
-  /** The `requestState` that the client's next request must repeat, while the call is parked. Only `ParkedCalls` changes it. */
+  /** Set while the call is parked: the client's next request repeats it. Only `ParkedCalls` changes it. */
   state: string | undefined;
   /** When the client is asked; while the call is parked, the next sign to the server, or the end. */
   readonly timer: Timer;
@@ -51,13 +51,12 @@ export class AskingCall implements Askable, ReplyTarget {
   #outcome: { readonly response: string | SidecarError; readonly memory: Reservation } | undefined;
 
   /** The first request is not kept, because its text may be long. */
-  constructor(questions: Questions, parked: ParkedCalls, { request, envelope, memory }: StatelessRequest) {
-    [this.#questions, this.#parked, this.memory] = [questions, parked, memory];
+  constructor(questions: Questions, parked: ParkedCalls, { request, envelope, client }: StatelessRequest) {
+    [this.#questions, this.#parked, this.memory] = [questions, parked, client.memory];
     this.declared = envelope.declared;
     this.#early = new Map(earlyAnswersOf(request));
     this.#binding = bindingOf(request);
-    const { timers } = questions.calls.context;
-    this.timer = new Timer(timers, (nowMs) => (this.state === undefined ? this.#settle() : this.#onParked(nowMs)));
+    this.timer = new Timer(questions.calls.context, (nowMs) => (this.state === undefined ? this.#settle() : this.#onParked(nowMs)));
   }
 
   get calls(): Calls {
@@ -130,7 +129,7 @@ export class AskingCall implements Askable, ReplyTarget {
     this.#outcome?.memory.release();
     const outcome = this.#outcome?.response ?? internalError(true);
     if (outcome instanceof SidecarError) return reply.fail(outcome);
-    const response = readMessage(outcome, "server");
+    const response = readMessage(outcome);
     if (response.kind === "response") reply.respond(responseToClient(response, reply.idText));
     else reply.fail(internalError(true));
   }
@@ -176,7 +175,7 @@ export class AskingCall implements Askable, ReplyTarget {
   }
 }
 
-/** The same only for requests with the same method, name and arguments. */
+/** Differs between requests with another method, name or arguments. */
 function bindingOf({ method, text, outline }: RequestMessage): string {
   const spans = [Slot.toolName, Slot.uri, Slot.arguments].map((slot) => outline.span(slot));
   const parts = spans.map((span) => span && text.slice(span.start, span.end));
@@ -187,7 +186,7 @@ function bindingOf({ method, text, outline }: RequestMessage): string {
 
 const STATE_BYTES = 24;
 
-/** The calls whose clients were asked. A client finds its call by the state of its last result, which is valid once. */
+/** The calls whose clients were asked. The next request of a client finds its call by the `requestState` of its last result, once. */
 export class ParkedCalls {
   readonly #context: Context;
   readonly #replica: string;
@@ -273,11 +272,12 @@ export class ParkedCalls {
   }
 }
 
-/** Of questions whose call is not known, in UTF-16 units. They count for no client yet. */
+const MAX_QUESTIONS = 64;
+/** The length of all questions whose call is not known, in UTF-16 units. They count for no client yet. */
 const MAX_WAITING_LENGTH = 1024 * 1024;
-/** In this time all calls but one must end, so that a question can be assigned. */
+/** All calls but one must end in this time, so that a question can be assigned. */
 const MAX_WAIT_MS = 5000;
-/** In this time a call must end after its question was refused, before the next one is. */
+/** Between refusals: the call whose question was refused may end. */
 const NEXT_REFUSAL_MS = 1000;
 
 const NO_CALL = "The question belongs to no call in flight";
@@ -293,12 +293,12 @@ export class SharedQuestions {
   #isPinged = false;
   readonly #refusal: Timer;
 
-  constructor(questions: Questions, onChanged: () => void) {
-    [this.questions, this.#onChanged] = [questions, onChanged];
-    const { calls } = questions;
+  constructor(calls: Calls, onChanged: () => void) {
+    this.#onChanged = onChanged;
+    this.questions = new Questions(calls, MAX_QUESTIONS);
     this.questions.onClosed = () => this.assign();
-    this.#refusal = new Timer(calls.context.timers, (nowMs) => this.#refuseNewest(nowMs));
-    calls.onChanged = (call) => this.#onCallChanged(call);
+    this.#refusal = new Timer(calls.context, (nowMs) => this.#refuseNewest(nowMs));
+    calls.onChanged.push((call) => this.#onCallChanged(call));
   }
 
   onServerRequest(request: RequestMessage): void {
@@ -327,15 +327,12 @@ export class SharedQuestions {
 
   #onCallChanged(call: Call): void {
     const { calls } = this.questions;
-    if (call.state === "ended" && calls.hasUnreadAbandoned) {
-      // A question may be about a call that was given up, until the server has read that.
-      for (const question of this.questions.about(undefined)) this.#refuse(question, AMBIGUOUS);
-      if (!this.#isPinged) {
+    if (call.state === "ended") {
+      // Until the server has read that a call was given up, a question may be about it. The response to a ping shows it.
+      if (calls.sent.hasUnreadAbandoned && !this.#isPinged) {
         this.#isPinged = true;
         calls.requestOwn("ping", {}, () => (this.#isPinged = false));
       }
-    }
-    if (call.state === "ended") {
       const reason = "The call of this question has ended";
       for (const question of this.questions.about(call)) this.questions.fail(question, JsonRpcErrorCode.InvalidRequest, reason);
     }
@@ -353,7 +350,7 @@ export class SharedQuestions {
       for (const question of waiting) {
         // The answer to another question may have assigned it meanwhile.
         if (!this.questions.has(question.id) || question.call !== undefined) continue;
-        if (owner === undefined) this.#refuse(question, calls.ofClients.length === 0 ? NO_CALL : AMBIGUOUS);
+        if (owner === undefined) this.#refuse(question, calls.ofClients.length > 0 || calls.sent.hasUnreadAbandoned ? AMBIGUOUS : NO_CALL);
         else this.#pass(question, owner);
       }
     }
@@ -369,7 +366,7 @@ export class SharedQuestions {
     const { calls } = this.questions;
     const inFlight = calls.ofClients;
     const [first] = inFlight;
-    if (first === undefined || calls.hasUnreadAbandoned) return undefined;
+    if (first === undefined || calls.sent.hasUnreadAbandoned) return undefined;
     if (!inFlight.some(({ reply }) => reply.askable instanceof AskingCall)) return undefined;
     return inFlight.length > 1 ? "waits" : first;
   }
@@ -396,8 +393,8 @@ export class SharedQuestions {
   }
 
   #refuse(question: Question, reason: string): void {
-    const { dropped } = this.questions.calls;
-    dropped.unattributed++;
+    const { context, dropped } = this.questions.calls;
+    context.counters.unattributed++;
     dropped.question(question.method, reason);
     this.questions.fail(question, JsonRpcErrorCode.ServerError, reason);
   }

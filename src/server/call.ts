@@ -1,11 +1,8 @@
-import type { Context } from "../context.ts";
-import { shorten } from "../json/text.ts";
-import { JsonRpcErrorCode, SidecarError } from "../mcp/errors.ts";
-import { type Outgoing, outgoing, readMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
-import { type MemoryAccount, type Reservation, textMemoryBytes } from "../memory.ts";
-import { Reply, type ReplyTarget } from "../session/reply.ts";
+import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
+import { type Outgoing, outgoing, readMessage, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
+import { type MemoryAccount, type MemoryHolder, RecentMap, Reservation, textMemoryBytes } from "../memory.ts";
+import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
-import type { Semaphore } from "./slots.ts";
 
 /** The most time of a request whose time is renewed, in timeouts. */
 export const MAX_RENEWED_TIMES = 10;
@@ -26,7 +23,7 @@ export type CallCheck = (onVerdict: (verdict: CallVerdict | undefined) => void) 
 export interface CallLimits {
   readonly timeoutMs?: number;
   readonly timeoutSetting?: "REQUEST_TIMEOUT_MS" | "TOOL_TIMEOUTS_MS" | undefined;
-  /** That of its tool, or of the sidecar's requests in the background. */
+  /** The semaphore of its tool, or of the sidecar's requests in the background. */
   readonly semaphore?: Semaphore;
   readonly check?: CallCheck | undefined;
 }
@@ -75,6 +72,75 @@ const CALL_BYTES = 4096;
 const SHORT_LENGTH = 1024;
 const TEXT_COPIES = 2;
 
+/** A map whose keys take turns. The next one comes first, and a new one last. */
+export class Turns<Key, Value> extends Map<Key, Value> {
+  /** Ends the turn of a key. Its next one comes after all others. */
+  rotate(key: Key): void {
+    const value = this.get(key);
+    if (value === undefined) return;
+    this.delete(key);
+    this.set(key, value);
+  }
+
+  /** Gives these keys the next turns, in this order. Takes linear time. */
+  advance(keys: readonly Key[]): void {
+    for (const key of new Set([...keys, ...this.keys()])) this.rotate(key);
+  }
+}
+
+/** Limits the calls of one tool in a lane, or the sidecar's requests in the background. It keeps the holders, so that each slot is released only once. */
+export class Semaphore {
+  readonly #name: string;
+  readonly limit: number;
+  readonly #holders = new Set<object>();
+  readonly waiting = new Turns<object, readonly object[]>();
+
+  constructor(name: string, limit: number) {
+    this.#name = name;
+    this.limit = limit;
+  }
+
+  get waitingCount(): number {
+    return this.waiting.values().reduce((sum, { length }) => sum + length, 0);
+  }
+
+  get freeCount(): number {
+    return this.limit - this.#holders.size;
+  }
+
+  get isFree(): boolean {
+    return this.waiting.size === 0 && this.freeCount > 0;
+  }
+
+  get isUnused(): boolean {
+    return this.waiting.size === 0 && this.#holders.size === 0;
+  }
+
+  /** For a queued call. Each free slot belongs to one of the owners that have waited longest. */
+  isFreeFor(owner: object): boolean {
+    const { freeCount } = this;
+    return (
+      freeCount > 0 &&
+      this.waiting
+        .keys()
+        .take(freeCount)
+        .some((each) => each === owner)
+    );
+  }
+
+  acquire(holder: object): void {
+    this.#holders.add(holder);
+  }
+
+  release(holder: object): void {
+    this.#holders.delete(holder);
+  }
+
+  describe(): string {
+    return `${this.#name} has ${this.limit} in flight, ${this.waitingCount} queued`;
+  }
+}
+
 /** A request or notification for the server, from its acceptance to its end. */
 export class Call implements Outgoing {
   /**
@@ -99,7 +165,7 @@ export class Call implements Outgoing {
   readonly account: MemoryAccount | undefined;
   readonly method: string;
   toolName: string | undefined;
-  /** That of the client's current request; undefined for a notification, and for a request that waits. */
+  /** The reply to the client's current request; undefined for a notification, a request that waits, and the sidecar's own. */
   reply: Reply | undefined;
   /** The id at the server, also as progress token. A suspended call is repeated under another one. */
   wireId = Number.NaN;
@@ -116,9 +182,10 @@ export class Call implements Outgoing {
   expiresAtMs = Infinity;
   timeoutMs = Infinity;
   timeoutSetting: CallLimits["timeoutSetting"];
-  /** When it times out; `extend` renews it up to the last one. */
+  /** When its time began: with its acceptance, or with its last full renewal. */
+  beganAtMs = Infinity;
+  /** When it times out; `extend` moves it. */
   deadlineMs = Infinity;
-  lastDeadlineMs = Infinity;
   /** When a slow call's response begins as an event stream; Infinity once it has, or if nobody waits. */
   slowAtMs = Infinity;
   /** True if its client has seen progress or a question: it must not begin again. */
@@ -133,8 +200,8 @@ export class Call implements Outgoing {
   onReady: (() => void) | undefined;
   onRefused: ((refusal: ResponseMessage) => void) | undefined;
   onEmptied: (() => void) | undefined;
-  /** `error` is one of the sidecar. */
-  onEnded: ((hasResult: boolean, error?: SidecarError) => void) | undefined;
+  /** Called again, with an error, if it has thrown. */
+  onEnded: ((hasResult: boolean, outcome: Outcome) => void) | undefined;
 
   constructor(kind: Call["kind"], owner: Call["owner"], method: string, text: string, caller?: Caller, reply?: Reply) {
     this.kind = kind;
@@ -152,12 +219,6 @@ export class Call implements Outgoing {
     return this.isWritten || this.retry !== "none" || this.mustNotRestart;
   }
 
-  get dueAtMs(): number {
-    const { state, deadlineMs, expiresAtMs, slowAtMs } = this;
-    if (state === "parked" || state === "ended") return Infinity;
-    return Math.min(deadlineMs, state === "queued" ? expiresAtMs : state === "passed" ? slowAtMs : Infinity);
-  }
-
   /** Counts a client's message until its end; a long text, and a notification, only until the server's stdin has taken it. */
   holdMemory(): void {
     this.memory?.release();
@@ -167,14 +228,15 @@ export class Call implements Outgoing {
   }
 
   renew(nowMs: number): void {
+    this.beganAtMs = nowMs;
     this.deadlineMs = nowMs + this.timeoutMs;
-    this.lastDeadlineMs = nowMs + this.timeoutMs * MAX_RENEWED_TIMES;
   }
 
   /** Renews its time, because it shows progress or the server waits for the client. */
   extend(nowMs: number): void {
-    if (this.state === "passed" && this.isWritten)
-      this.deadlineMs = Math.min(this.lastDeadlineMs, Math.max(this.deadlineMs, nowMs + this.timeoutMs));
+    if (this.state !== "passed" || !this.isWritten) return;
+    const lastMs = this.beganAtMs + this.timeoutMs * MAX_RENEWED_TIMES;
+    this.deadlineMs = Math.min(lastMs, Math.max(this.deadlineMs, nowMs + this.timeoutMs));
   }
 }
 
@@ -192,7 +254,7 @@ export function createLine(account: MemoryAccount, text: string): Outgoing {
 }
 
 export function holdMessage(account: MemoryAccount, text: string, byteLength = Buffer.byteLength(text)): Reservation {
-  return account.hold("requests", CALL_BYTES + TEXT_COPIES * textMemoryBytes(text, byteLength));
+  return new Reservation(account, "requests", CALL_BYTES + TEXT_COPIES * textMemoryBytes(text, byteLength));
 }
 
 /** Consecutive ids from a random one on, never reused (MCP 2025-11-25, basic/index). Clients cannot guess them. */
@@ -207,12 +269,65 @@ export class RequestIds {
     this.#first = this.last + 1;
   }
 
-  mint(): number {
-    return ++this.last;
-  }
-
   has(id: unknown): boolean {
     return typeof id === "number" && id >= this.#first && id <= this.last;
+  }
+}
+
+/** So many cancelled ids are remembered: their late responses are not counted as unknown. */
+const MAX_ABANDONED = 1000;
+
+/** What one generation of the server has been sent: of whom, and what it has surely read. It reads in the order of ids. */
+export class SentMessages {
+  /** True if all that clients have sent is of one principal. */
+  hasOnePrincipal = true;
+  highestAnsweredId = 0;
+  readonly #ids: RequestIds;
+  #principal: MemoryHolder | undefined;
+  readonly #abandoned = new RecentMap<unknown, string>(MAX_ABANDONED);
+  /** The last id before the newest cancellation; -1 if there was none. A response to a later id proves that the server has read it. */
+  #lastIdAtAbandon = -1;
+  /** The same for the newest line that was no request. */
+  #lastIdAtNotification = -1;
+
+  constructor(ids: RequestIds) {
+    this.#ids = ids;
+  }
+
+  noteClient(holder: MemoryHolder): void {
+    if (holder === this.#principal) return;
+    this.hasOnePrincipal = this.#principal === undefined;
+    this.#principal = holder;
+  }
+
+  /** True if nobody but the sender of this call can have chosen what the server prints. */
+  isOnlySender({ kind }: Call): boolean {
+    return kind === "client" ? this.hasOnePrincipal : this.#principal === undefined;
+  }
+
+  noteNotification(): void {
+    this.#lastIdAtNotification = this.#ids.last;
+  }
+
+  noteAbandoned(id: number, reason: string): void {
+    this.#abandoned.set(id, reason);
+    this.#lastIdAtAbandon = this.#ids.last;
+  }
+
+  takeAbandoned(id: unknown): string | undefined {
+    const reason = this.#abandoned.get(id);
+    this.#abandoned.delete(id);
+    return reason;
+  }
+
+  /** True if the server may not have read yet that a request was abandoned. */
+  get hasUnreadAbandoned(): boolean {
+    return this.#lastIdAtAbandon >= this.highestAnsweredId;
+  }
+
+  /** True if the server may not have read the newest line that was no request. */
+  get hasUnreadNotification(): boolean {
+    return Math.max(this.#lastIdAtNotification, this.#lastIdAtAbandon) >= this.highestAnsweredId;
   }
 }
 
@@ -221,7 +336,7 @@ export interface LaneLoad {
   readonly requestsInFlight: number;
   /** Messages of clients in the queue. */
   readonly waiting: number;
-  /** Of all lines that the server has not read. */
+  /** The bytes of all lines that the server has not read. */
   readonly queuedBytes: number;
 }
 
@@ -258,37 +373,12 @@ export function effectOf(method: string): Effect {
   return IDEMPOTENT_METHODS.has(method) ? "idempotent" : "unknown";
 }
 
-/** In UTF-16 units. */
-const MAX_ERROR_LENGTH = 500;
-
-/** Called once: with the JSON text of the result, or the reason why there is none, and the sidecar's error if it is one. */
-export type OnInternalResult = (resultText: string | undefined, reason?: string, error?: SidecarError) => void;
-
 /** Its id is replaced when it is sent. */
 export function internalRequest(method: string, params: object, meta?: object): RequestMessage {
   const allParams = meta === undefined ? params : { ...params, _meta: meta };
   const request = readMessage(JSON.stringify({ jsonrpc: "2.0", id: 0, method, params: allParams }));
   if (request.kind !== "request") throw new Error(`not a request: ${method}`);
   return request;
-}
-
-export function internalReply(context: Context, target: ReplyTarget): Reply {
-  return new Reply(context, "0", context.nowMs(), target);
-}
-
-export function resultTo(onResult?: OnInternalResult): ReplyTarget {
-  return {
-    finish: (outcome) => {
-      if (outcome instanceof SidecarError) onResult?.(undefined, outcome.message, outcome);
-      if (typeof outcome !== "string" || onResult === undefined) return undefined;
-      const { outline } = readMessage(outcome) as ResponseMessage;
-      const result = outline.textAt(Slot.result);
-      const error = shorten(outline.textAt(Slot.error) ?? "", MAX_ERROR_LENGTH);
-      if (result === undefined) onResult(undefined, `the server answered with an error: ${error}`);
-      else onResult(result);
-      return undefined;
-    },
-  };
 }
 
 export interface InternalRequest {

@@ -4,10 +4,10 @@ import { readCapabilities } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { type JsonObject, type Outgoing, outgoing, type RequestMessage, Slot } from "../mcp/message.ts";
 import { requestToServer, responseToClient } from "../mcp/rewrite.ts";
-import { type MemoryAccount, type MemoryHolder, RecentMap } from "../memory.ts";
+import type { MemoryAccount } from "../memory.ts";
 import { limitedLog, type Log, type LogFields } from "../observe/log.ts";
 import type { Upstream, UpstreamHandshake, UpstreamInput } from "../process/port.ts";
-import type { Reply, ReplyTarget } from "../session/reply.ts";
+import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import { Timer } from "../timers.ts";
 import {
@@ -20,22 +20,19 @@ import {
   createLine,
   type Effect,
   effectOf,
-  internalReply,
   type InternalRequest,
   internalRequest,
   isOfClient,
   type LaneLoad,
-  MAX_RENEWED_TIMES,
-  type OnInternalResult,
   type Outcome,
   RequestIds,
-  resultTo,
+  SentMessages,
+  Semaphore,
   sendIf,
 } from "./call.ts";
 import { DropLog } from "./dropped.ts";
 import { internalError, overloaded, requestTimedOut, toolsNotListed, upstreamNotReady } from "./failures.ts";
 import { RequestQueue } from "./queue.ts";
-import { Semaphore } from "./slots.ts";
 import { ClientTasks } from "./tasks.ts";
 
 /** A longer request is not kept for a retry: a caller may have a thousand in flight. */
@@ -51,9 +48,6 @@ export interface HeldRequest {
   readonly request: Pick<RequestMessage, "method" | "text">;
 }
 
-/** So many cancelled ids are remembered: their late responses are not counted as unknown. */
-const MAX_ABANDONED = 1000;
-
 /** The calls of one server: each is sent at once, queued until the server is ready and has a free slot, or rejected. */
 export class Calls {
   readonly context: Context;
@@ -62,40 +56,28 @@ export class Calls {
   readonly tasks = new ClientTasks();
   readonly dropped: DropLog;
   input: UpstreamInput | undefined;
-  handshake: UpstreamHandshake | undefined;
-  /** That of the current or the last generation; undefined before the first. */
+  /** The handshake of the current or the last generation; undefined before the first. */
   lastHandshake: UpstreamHandshake | undefined;
   /** Empty until all tools are listed, and while they are outdated. */
   readOnlyTools: ReadonlySet<string> = new Set();
   onTimeout: ((call: Call) => void) | undefined;
   onAbandoned: ((call: Call) => void) | undefined;
   /** Called when a client's call has ended, was parked, or goes on. */
-  onChanged: ((call: Call) => void) | undefined;
+  readonly onChanged: ((call: Call) => void)[] = [];
   /** The number of the last call or message, and of the last message of the server, in one order. */
   lastNumber = 0;
   lastMessageNumber = 0;
-  /** True if this generation has got messages of one principal only. */
-  hasOnePrincipal = true;
   readonly #log: Log;
   readonly isWaitingForClient: () => boolean;
   readonly #ids = new RequestIds();
+  /** To the current generation. */
+  sent = new SentMessages(this.#ids);
   /** May fire too early: an end does not move it, so a call that ends soon costs it nothing. */
   readonly #timer: Timer;
   /** In the order of their ids. A Map would leave old tables behind, which only a full garbage collection frees. */
   readonly #all: Call[] = [];
-  readonly #abandoned = new RecentMap<unknown, string>(MAX_ABANDONED);
-  /** The server reads in the order of ids, so it has read all requests up to this one. */
-  #highestAnsweredId = 0;
-  /** The last id before the newest cancellation; -1 if there was none. A response to a later id proves that the server has read it. */
-  #lastIdAtAbandon = -1;
-  /** The same for the newest line that was no request. */
-  #lastIdAtNotification = -1;
-  #openCount = 0;
-  #empty: PromiseWithResolvers<void> | undefined;
-  /** At most MAX_IN_FLIGHT calls, since each holds a slot. */
-  #checkingBytes = 0;
+  #onFewer: (() => void) | undefined;
   #ownBytes = 0;
-  #principal: MemoryHolder | undefined;
   readonly #sidecar = {};
   readonly #background = new Semaphore("the sidecar", MAX_IN_BACKGROUND);
 
@@ -106,7 +88,7 @@ export class Calls {
     this.dropped = new DropLog(context);
     this.#log = limitedLog(context.log, context.nowMs);
     this.isWaitingForClient = isWaitingForClient;
-    this.#timer = new Timer(context.timers, (nowMs) => this.#onTimer(nowMs));
+    this.#timer = new Timer(context, (nowMs) => this.#onTimer(nowMs));
     this.queue = new RequestQueue(
       context,
       upstream,
@@ -116,9 +98,13 @@ export class Calls {
   }
 
   get load(): LaneLoad & { readonly suspended: number } {
-    let suspended = 0;
-    for (const { state } of this.#all) if (state === "suspended") suspended++;
-    return { requestsInFlight: this.#openCount - suspended, suspended, waiting: this.queue.length, queuedBytes: this.#queuedBytes };
+    const { length: waiting, queuedBytes } = this.queue;
+    let [requestsInFlight, suspended] = [0, 0];
+    for (const { kind, state } of this.#all) {
+      if (state === "suspended") suspended++;
+      else if (kind === "client" && state !== "parked") requestsInFlight++;
+    }
+    return { requestsInFlight, suspended, waiting, queuedBytes: queuedBytes + (this.input?.queuedBytes ?? 0) };
   }
 
   /** Those that the server has declared; none before its first handshake. */
@@ -130,46 +116,53 @@ export class Calls {
     return [...this.#all];
   }
 
+  /** Resolves when no call of a client is in flight or suspended. */
   whenEmpty(): Promise<void> {
-    if (this.#openCount === 0) return Promise.resolve();
-    this.#empty ??= Promise.withResolvers();
-    return this.#empty.promise;
+    return new Promise((resolve) => {
+      this.#onFewer = () => {
+        const { requestsInFlight, suspended } = this.load;
+        if (requestsInFlight + suspended === 0) resolve();
+      };
+      this.#onFewer();
+    });
   }
 
   /**
-   * @param caller undefined for the sidecar itself.
+   * @param caller undefined for the sidecar itself, as is `reply`.
    * @returns undefined if it was rejected.
    */
   carry(
     caller: Caller | undefined,
-    reply: Reply,
+    reply: Reply | undefined,
     request: RequestMessage,
     onEnded?: Call["onEnded"],
     limits?: CallLimits,
   ): Call | undefined {
-    const { counters, defects } = this.context;
-    const call = this.#create(caller, reply, request, limits);
+    const { counters, defects, nowMs } = this.context;
+    const acceptedAtMs = reply?.acceptedAtMs ?? nowMs();
+    const call = this.#create(caller, reply, acceptedAtMs, request, limits);
     call.onEnded = onEnded;
     const place = this.queue.enter(call);
     if (place === undefined) {
       const error = this.notSent(call);
-      if (caller === undefined) reply.fail(error);
-      else reply.refuse(error);
-      onEnded?.(false);
+      reply?.refuse(error);
+      onEnded?.(false, error);
       return undefined;
     }
     if (place === "queued" && caller !== undefined) counters.requests.held++;
     // The end of a call that was evicted for this one may have sent another one, with a later id.
     this.#all.splice(this.#indexOf(call.wireId), 0, call);
     if (caller !== undefined) {
-      this.#countIn(call);
+      reply?.accept();
+      caller.beginCall();
       call.holdMemory();
     }
-    reply.onDisconnect = () => defects.guard("client disconnect", () => this.giveUp(call, "client disconnected", "unread"));
+    if (reply !== undefined)
+      reply.onDisconnect = () => defects.guard("client disconnect", () => this.giveUp(call, "client disconnected", "unread"));
     if (place === "open") this.#admit(call);
     else {
       // Those in the background wait for others of the sidecar, however long these take.
-      if (call.semaphore !== this.#background) call.expiresAtMs = reply.acceptedAtMs + this.#maxWaitMs(call);
+      if (call.semaphore !== this.#background) call.expiresAtMs = acceptedAtMs + this.#maxWaitMs(call);
       this.#schedule(call);
     }
     return call;
@@ -200,7 +193,9 @@ export class Calls {
       onReady();
     };
     call.onReady = () => this.context.defects.guard("request that waits", proceed, () => onFailed(internalError(false)));
-    call.onEnded = (_hasResult, error) => error && onFailed(error);
+    call.onEnded = (_hasResult, outcome) => {
+      if (outcome instanceof SidecarError) onFailed(outcome);
+    };
     const error = this.roomError(request.text) ?? this.hold(call, reply.acceptedAtMs + this.context.config.holdTimeoutMs);
     if (error !== undefined) onFailed(error);
     else reply.onDisconnect = () => this.end(call, "unread");
@@ -223,29 +218,29 @@ export class Calls {
     for (const call of waiting) if (call.state === "queued") call.onReady?.();
   }
 
-  requestOwn(method: string, params: object, onEnded: Call["onEnded"], onResult?: OnInternalResult, limits?: CallLimits): Call | undefined {
-    const target = resultTo((text, reason, error) => {
+  requestOwn(method: string, params: object, onEnded: Call["onEnded"], limits?: CallLimits): Call | undefined {
+    const request = internalRequest(method, params, this.lastHandshake?.requestMeta);
+    const onCallEnded: Call["onEnded"] = (isResult, outcome) => {
       // A failure during shutdown is expected.
-      if (error !== undefined && error.code !== "SHUTTING_DOWN") this.context.log.warn({ method, reason }, "internal request failed");
-      onResult?.(text, reason, error);
-    });
-    const reply = internalReply(this.context, target);
-    return this.carry(undefined, reply, internalRequest(method, params, this.lastHandshake?.requestMeta), onEnded, limits);
+      if (outcome instanceof SidecarError && outcome.code !== "SHUTTING_DOWN")
+        this.context.log.warn({ method, reason: outcome.message }, "internal request failed");
+      onEnded?.(isResult, outcome);
+    };
+    return this.carry(undefined, undefined, request, onCallEnded, limits);
   }
 
   requestInBackground({ method, params, isCurrent, onEnded, memory }: InternalRequest): void {
-    const call = this.requestOwn(method, params, onEnded, undefined, { ...(isCurrent && sendIf(isCurrent)), semaphore: this.#background });
+    const call = this.requestOwn(method, params, onEnded, { ...(isCurrent && sendIf(isCurrent)), semaphore: this.#background });
     if (call === undefined || call.state === "ended") memory?.release();
     else call.memory = memory;
   }
 
   ping(onEnded?: () => void, limits?: CallLimits): Call | undefined {
-    return this.requestOwn(this.lastHandshake?.pingMethod ?? "ping", {}, onEnded, undefined, limits);
+    return this.requestOwn(this.lastHandshake?.pingMethod ?? "ping", {}, onEnded, limits);
   }
 
-  openStream(target: ReplyTarget, request: RequestMessage): Call | undefined {
-    const reply = internalReply(this.context, target);
-    return this.carry(undefined, reply, request, undefined, { timeoutMs: Infinity });
+  openStream(request: RequestMessage, onEnded: Call["onEnded"]): Call | undefined {
+    return this.carry(undefined, undefined, request, onEnded, { timeoutMs: Infinity });
   }
 
   endStream(call: Call | undefined, reason: string): void {
@@ -259,7 +254,7 @@ export class Calls {
    */
   sendInternal(text: string, cause?: MemoryAccount): boolean {
     if (this.inputRoomError(text) !== undefined) return false;
-    this.noteSentLine();
+    this.sent.noteNotification();
     if (cause !== undefined) {
       this.input?.send(createLine(cause, text));
       return true;
@@ -273,7 +268,7 @@ export class Calls {
   }
 
   /** @returns the error if there is no room for a line that may be held. A single one may exceed the limit. */
-  roomError(text: string, queuedBytes = this.#queuedBytes): SidecarError | undefined {
+  roomError(text: string, queuedBytes = this.queue.queuedBytes + (this.input?.queuedBytes ?? 0)): SidecarError | undefined {
     const roomBytes = this.context.config.maxQueuedBytes - queuedBytes;
     // A UTF-16 unit has at most three bytes. The exact size is computed only if this estimate is too large.
     const hasRoom = queuedBytes === 0 || text.length * 3 <= roomBytes || Buffer.byteLength(text) <= roomBytes;
@@ -313,44 +308,9 @@ export class Calls {
     return call?.wireId === wireId && call?.isWritten === true ? call : undefined;
   }
 
-  onAnswered(id: number): void {
-    this.#highestAnsweredId = Math.max(this.#highestAnsweredId, id);
-  }
-
-  noteSentLine(): void {
-    this.#lastIdAtNotification = this.#ids.last;
-  }
-
-  /** True if the server may not have read yet that a request was abandoned. */
-  get hasUnreadAbandoned(): boolean {
-    return this.#lastIdAtAbandon >= this.#highestAnsweredId;
-  }
-
-  /** True if the server may not have read the newest line that was no request. */
-  get hasUnreadNotification(): boolean {
-    return Math.max(this.#lastIdAtNotification, this.#lastIdAtAbandon) >= this.#highestAnsweredId;
-  }
-
-  takeAbandoned(id: unknown): string | undefined {
-    const reason = this.#abandoned.get(id);
-    this.#abandoned.delete(id);
-    return reason;
-  }
-
   /** Those that the server has, in the order of their ids. */
   get ofClients(): ClientCall[] {
     return this.#all.filter(isOfClient).filter(({ isWritten }) => isWritten);
-  }
-
-  /** True if nobody but the sender of this call can have chosen what the server prints. */
-  isOnlySender({ kind }: Call): boolean {
-    return kind === "client" ? this.hasOnePrincipal : this.#principal === undefined;
-  }
-
-  noteClient(holder: MemoryHolder): void {
-    if (holder === this.#principal) return;
-    this.hasOnePrincipal = this.#principal === undefined;
-    this.#principal = holder;
   }
 
   /**
@@ -363,8 +323,7 @@ export class Calls {
     if (call.state === "ended") return;
     if (call.isWritten) {
       this.#remove(call);
-      this.#abandoned.set(wireId, reason);
-      this.#lastIdAtAbandon = this.#ids.last;
+      this.sent.noteAbandoned(wireId, reason);
       const text = ofClient ?? cancellation(wireId, reason);
       this.input?.send(account === undefined ? outgoing(text) : createLine(account, text));
       if (account !== undefined) this.onAbandoned?.(call);
@@ -395,8 +354,7 @@ export class Calls {
 
   #timeOut(call: Call): void {
     this.onTimeout?.(call);
-    // The time since its acceptance, or its last full renewal.
-    const takenMs = Math.round(call.deadlineMs - (call.lastDeadlineMs - call.timeoutMs * MAX_RENEWED_TIMES));
+    const takenMs = Math.round(call.deadlineMs - call.beganAtMs);
     this.giveUp(call, "timeout", requestTimedOut(call, takenMs, call.isSent, this.effectOf(call)));
   }
 
@@ -407,21 +365,23 @@ export class Calls {
   /** Its client was asked: it takes no slot and no time. */
   park(call: Call): void {
     call.state = "parked";
-    this.#countOut(call);
+    call.caller?.endCall(this.context.nowMs());
+    this.#onFewer?.();
     this.queue.free(call);
-    this.onChanged?.(call);
+    for (const onChanged of this.onChanged) onChanged(call);
   }
 
   /** Continues with the next request of its client, which has a time of its own. */
   resume(call: Call): void {
     const acceptedAtMs = call.reply?.acceptedAtMs ?? 0;
+    call.reply?.accept();
+    call.caller?.beginCall();
     call.state = "passed";
     call.renew(acceptedAtMs);
     call.slowAtMs = acceptedAtMs + this.context.config.streamAfterMs;
     this.queue.take(call);
-    this.#countIn(call);
     this.#schedule(call);
-    this.onChanged?.(call);
+    for (const onChanged of this.onChanged) onChanged(call);
   }
 
   /**
@@ -430,7 +390,7 @@ export class Calls {
    * @param isAsked true if a person answers, which takes more time than the call has.
    */
   suspend(call: Call, isAsked: boolean): void {
-    this.onAnswered(call.wireId);
+    this.sent.highestAnsweredId = Math.max(this.sent.highestAnsweredId, call.wireId);
     call.state = "suspended";
     call.isWritten = false;
     call.mustNotRestart = true;
@@ -444,7 +404,7 @@ export class Calls {
     const nowMs = this.context.nowMs();
     if (call.deadlineMs === Infinity) call.renew(nowMs);
     this.#remove(call);
-    call.wireId = this.#ids.mint();
+    call.wireId = ++this.#ids.last;
     this.#all.push(call);
     call.text = requestToServer(request, call.wireId);
     call.byteLength = Buffer.byteLength(call.text);
@@ -459,7 +419,7 @@ export class Calls {
 
   /** Ends a call, exactly once: takes it out of wherever it waits, frees what it holds, and gives its client the outcome. */
   end(call: Call, outcome: Outcome): void {
-    const { kind, reply, state } = call;
+    const { caller, kind, reply, state } = call;
     if (state === "ended") return;
     if (state === "queued") this.queue.remove(call);
     else if (state === "checking") this.#stopCheck(call);
@@ -467,10 +427,18 @@ export class Calls {
     call.state = "ended";
     call.memory?.release();
     this.#remove(call);
-    call.onEnded?.(hasResult(outcome), outcome instanceof SidecarError ? outcome : undefined);
-    if (kind === "client" && state !== "parked") this.#countOut(call);
+    // One that its client has cancelled may count too: only a later response proves that the server has read the cancellation.
+    if (call.isWritten && !(outcome instanceof SidecarError))
+      this.sent.highestAnsweredId = Math.max(this.sent.highestAnsweredId, call.wireId);
+    try {
+      call.onEnded?.(hasResult(outcome), outcome);
+    } catch (error) {
+      this.context.defects.recover("server response", error, () => call.onEnded?.(false, internalError(call.isSent)));
+    }
+    if (kind === "client" && state !== "parked") caller?.endCall(this.context.nowMs());
+    this.#onFewer?.();
     this.queue.free(call);
-    if (kind === "client") this.onChanged?.(call);
+    if (kind === "client") for (const onChanged of this.onChanged) onChanged(call);
     if (reply === undefined || outcome === "unread") return;
     try {
       if (outcome instanceof SidecarError) reply.fail(outcome);
@@ -494,9 +462,7 @@ export class Calls {
     // Nothing is sent any more, whatever ends meanwhile.
     this.queue.isReady = false;
     this.input = undefined;
-    this.handshake = undefined;
-    this.#principal = undefined;
-    this.hasOnePrincipal = true;
+    this.sent = new SentMessages(this.#ids);
     const returned = this.#takeRetries();
     for (const line of unwritten) {
       if (line instanceof Call && line.kind !== "sidecar") returned.push(line);
@@ -519,18 +485,21 @@ export class Calls {
       if (call.kind === "client") count++;
       this.end(call, describe(call));
     }
-    this.#abandoned.clear();
-    this.#lastIdAtAbandon = this.#lastIdAtNotification = -1;
-    this.tasks.clear();
+    this.tasks.tokens.clear();
     this.#scheduleAll();
     return count;
   }
 
-  #create(caller: Caller | undefined, reply: Reply, request: RequestMessage, limits: CallLimits | undefined): Call {
+  #create(
+    caller: Caller | undefined,
+    reply: Reply | undefined,
+    acceptedAtMs: number,
+    request: RequestMessage,
+    limits: CallLimits | undefined,
+  ): Call {
     const { retry, requestTimeoutMs, streamAfterMs } = this.context.config;
     const { method } = request;
-    const { acceptedAtMs } = reply;
-    const wireId = this.#ids.mint();
+    const wireId = ++this.#ids.last;
     const text = requestToServer(request, wireId);
     const call = new Call(caller === undefined ? "sidecar" : "client", caller ?? this.#sidecar, method, text, caller, reply);
     call.wireId = wireId;
@@ -570,20 +539,6 @@ export class Calls {
     return this.queue.isReady ? Math.min(holdTimeoutMs, timeoutMs / 2) : holdTimeoutMs;
   }
 
-  #countIn({ caller, reply }: Call): void {
-    reply?.accept();
-    this.#openCount++;
-    caller?.beginCall();
-  }
-
-  #countOut({ caller }: Call): void {
-    this.#openCount--;
-    caller?.endCall(this.context.nowMs());
-    if (this.#openCount > 0) return;
-    this.#empty?.resolve();
-    this.#empty = undefined;
-  }
-
   #admit(call: Call, isChecked = false): void {
     const { onReady } = call;
     if (onReady !== undefined) return onReady();
@@ -596,16 +551,16 @@ export class Calls {
     const nowMs = this.context.nowMs();
     if (call.semaphore === this.#background) call.renew(nowMs);
     if (nowMs >= call.deadlineMs) return this.#timeOut(call);
-    const { account, reply } = call;
-    if (account !== undefined) this.noteClient(account.holder);
+    const { kind, account, reply } = call;
+    if (account !== undefined) this.sent.noteClient(account.holder);
     call.state = "passed";
     call.sentAtMs = nowMs;
-    if (reply === undefined) this.noteSentLine();
+    if (kind === "notification") this.sent.noteNotification();
     else {
       // A call that is queued for long may still fail with status 503, which is impossible once its response has begun.
       if (call.slowAtMs <= nowMs && call.sentNumber === 0) call.slowAtMs = nowMs + this.context.config.streamAfterMs;
       call.sentNumber = ++this.lastNumber;
-      if (reply.record !== undefined) reply.record.sentAtMs ??= nowMs;
+      if (reply?.record !== undefined) reply.record.sentAtMs ??= nowMs;
       this.#schedule(call);
     }
     this.input?.send(call);
@@ -614,7 +569,7 @@ export class Calls {
   #check(call: Call, check: CallCheck): void {
     const { defects } = this.context;
     call.state = "checking";
-    this.#checkingBytes += call.byteLength;
+    this.queue.queuedBytes += call.byteLength;
     this.#schedule(call);
     const onVerdict = (verdict: CallVerdict | undefined): void => {
       if (call.state !== "checking") return;
@@ -629,29 +584,30 @@ export class Calls {
   }
 
   #stopCheck(call: Call): void {
-    this.#checkingBytes -= call.byteLength;
+    this.queue.queuedBytes -= call.byteLength;
     call.state = "queued";
     call.stopCheck?.();
     call.stopCheck = undefined;
   }
 
-  #schedule(call: Call): void {
-    const { dueAtMs } = call;
+  #schedule({ state, deadlineMs, expiresAtMs, slowAtMs }: Call): void {
+    if (state === "parked") return;
+    const dueAtMs = Math.min(deadlineMs, state === "queued" ? expiresAtMs : state === "passed" ? slowAtMs : Infinity);
     if (dueAtMs < this.#timer.atMs) this.#timer.set(dueAtMs);
   }
 
   #onTimer(nowMs: number): void {
-    for (const call of [...this.#all, ...this.queue.entries]) if (call.dueAtMs <= nowMs) this.#onDue(call, nowMs);
+    for (const call of [...this.#all, ...this.queue.entries]) this.#onDue(call, nowMs);
     this.#scheduleAll();
   }
 
   #scheduleAll(): void {
     this.#timer.clear();
-    for (const call of this.#all) this.#schedule(call);
-    for (const call of this.queue.entries) this.#schedule(call);
+    for (const call of [...this.#all, ...this.queue.entries]) this.#schedule(call);
   }
 
   #onDue(call: Call, nowMs: number): void {
+    if (call.state === "parked" || call.state === "ended") return;
     try {
       // The time in which a person answers the server does not count.
       if (call.deadlineMs <= nowMs && this.isWaitingForClient()) call.extend(nowMs);
@@ -697,10 +653,6 @@ export class Calls {
       retried.push(call);
     }
     return retried;
-  }
-
-  get #queuedBytes(): number {
-    return (this.input?.queuedBytes ?? 0) + this.queue.queuedBytes + this.#checkingBytes;
   }
 }
 

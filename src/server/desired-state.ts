@@ -14,7 +14,6 @@ import {
   type InternalRequest,
   refuse,
   type RequestDecision,
-  resultTo,
   sendIf,
   unavailable,
 } from "./call.ts";
@@ -47,7 +46,7 @@ interface Resource {
 export class DesiredState {
   haveRootsChanged = false;
   readonly listeners = new Set<Caller>();
-  /** Of clients without a session, at a server without sessions. */
+  /** Subscriptions of clients without a session, at a server without sessions. */
   readonly subscriptions = new Set<ModernSubscription>();
   readonly #clients = new Map<Caller, Wants>();
   readonly #resources = new Map<string, Resource>();
@@ -65,10 +64,6 @@ export class DesiredState {
 
   get level(): string | undefined {
     return LEVELS[this.#counts.findIndex(Boolean)];
-  }
-
-  get acceptedLevel(): string | undefined {
-    return LEVELS[this.#clients.values().reduce((least, { accepted }) => Math.min(least, accepted.level ?? least), LEVELS.length)];
   }
 
   levelOf(caller: Caller): string | undefined {
@@ -166,8 +161,9 @@ export class DesiredState {
     for (const caller of this.listeners) caller.onRestarted?.(undefined);
   }
 
-  /** @returns the requests that restore at a new server what former ones have confirmed. */
-  restart(): InternalRequest[] {
+  /** @returns the level that former servers have accepted, and the requests that restore at a new one what they have confirmed. */
+  restart(): { readonly level: string | undefined; readonly requests: readonly InternalRequest[] } {
+    const level = this.#clients.values().reduce((least, { accepted }) => Math.min(least, accepted.level ?? least), LEVELS.length);
     const requests: InternalRequest[] = [];
     for (const [uri, resource] of this.#resources) {
       resource.isConfirmed = false;
@@ -179,7 +175,7 @@ export class DesiredState {
         onEnded: (hasResult) => (resource.isConfirmed ||= hasResult),
       });
     }
-    return requests;
+    return { level: LEVELS[level], requests };
   }
 
   #of(caller: Caller): Wants {
@@ -261,11 +257,11 @@ export class LegacyDriver {
   onReady(): void {
     const calls = this.#calls;
     const state = this.#state;
-    const level = (this.#sentLevel = state.acceptedLevel);
+    const { level, requests } = state.restart();
+    this.#sentLevel = level;
     if (level !== undefined) this.#ask({ method: "logging/setLevel", params: { level }, onEnded: this.#onLevelEnded });
     if (state.haveRootsChanged) calls.sendInternal(ROOTS_CHANGED);
-    for (const request of state.restart()) this.#ask(request);
-    for (const { memory } of state.subscribers) calls.noteClient(memory.holder);
+    for (const request of requests) this.#ask(request);
   }
 
   /** @param unwatched the resources that only this client was subscribed to. */
@@ -340,9 +336,9 @@ export class ModernDriver {
   /** @param onReopened called when a subscription is open again. Changes may have been missed. */
   constructor(calls: Calls, state: DesiredState, onReopened: (filter: SubscriptionFilter) => void) {
     [this.#calls, this.#state, this.#onReopened] = [calls, state, onReopened];
-    const { timers } = calls.context;
-    this.#nextUpdate = new Timer(timers, () => this.update());
-    this.#overdue = new Timer(timers, () => {
+    const { context } = calls;
+    this.#nextUpdate = new Timer(context, () => this.update());
+    this.#overdue = new Timer(context, () => {
       const next = this.#next;
       calls.endStream(next?.call, "not acknowledged in time");
       if (next !== undefined) this.#reject(next, true);
@@ -392,7 +388,6 @@ export class ModernDriver {
     this.#rejectedUris.clear();
     [this.#isCautious, this.#isInterrupted, this.#pauseMs] = [false, false, FIRST_PAUSE_MS];
     this.update();
-    for (const { memory } of this.#state.subscribers) this.#calls.noteClient(memory.holder);
   }
 
   onLost(): void {
@@ -468,9 +463,10 @@ export class ModernDriver {
     const request = internalRequest("subscriptions/listen", { notifications: filterMembers(filter) }, requestMeta);
     const listening: Listening = { filter, accepted: NONE, openedAtMs: Infinity, call: undefined };
     this.#next = listening;
-    const target = resultTo((_text, _reason, error) => this.#onListenEnd(listening, error === undefined));
     // It may fail at once.
-    listening.call = this.#calls.openStream(target, request);
+    listening.call = this.#calls.openStream(request, (_hasResult, outcome) => {
+      if (outcome !== "unread") this.#onListenEnd(listening, !(outcome instanceof SidecarError));
+    });
     this.#overdue.set(context.nowMs() + context.config.requestTimeoutMs);
   }
 

@@ -6,8 +6,6 @@ import type { Counters } from "../observe/record.ts";
 
 /** A server can cause them at any rate, so only the first of each period is logged, with the count. */
 export class DropLog {
-  /** Questions that could not be assigned to a call. */
-  unattributed = 0;
   readonly #counts: Counters["dropped"];
   readonly #log: Log;
   readonly #mayLog: () => boolean;

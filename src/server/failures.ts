@@ -25,7 +25,8 @@ export function requestTimedOut(
 
 export function upstreamExited(method: string, exit: UpstreamExit, effect: Effect): SidecarError {
   // The tail of stderr may be about the request of another client.
-  return failure("UPSTREAM_EXITED", `The MCP server stopped during ${shorten(method)} (${exit.reason}).`, true, effect, exitDetails(exit));
+  const { exitCode, reason, signal } = exit;
+  return failure("UPSTREAM_EXITED", `The MCP server stopped during ${shorten(method)} (${reason}).`, true, effect, { exitCode, signal });
 }
 
 const MAX_TAIL_LINES = 5;
@@ -38,7 +39,8 @@ export function upstreamNotReady(status: UpstreamStatus, nowMs: number, sent = f
     return failure("UPSTREAM_NOT_READY", `The MCP server is not ready: ${state}${lastExitText(status)}.`, sent, effect, details);
   const stderrTail = (lastExit?.stderrTail ?? []).slice(-MAX_TAIL_LINES).map((line) => shorten(line, MAX_TAIL_LINE_LENGTH));
   return failure("UPSTREAM_FAILED", `The MCP server keeps failing${lastExitText(status)}.`, sent, effect, {
-    ...(lastExit === undefined ? {} : exitDetails(lastExit)),
+    exitCode: lastExit?.exitCode,
+    signal: lastExit?.signal,
     ...details,
     stderrTail,
   });
@@ -175,10 +177,6 @@ function lastExitText({ lastExit }: UpstreamStatus): string {
   if (lastExit === undefined) return "";
   const { reason, likelyCause } = lastExit;
   return ` (last exit: ${reason}${likelyCause === undefined ? "" : `; likely cause: ${likelyCause}`})`;
-}
-
-function exitDetails({ exitCode, signal }: UpstreamExit): Pick<ErrorDetails, "exitCode" | "signal"> {
-  return { ...(exitCode === undefined ? {} : { exitCode }), ...(signal === undefined ? {} : { signal }) };
 }
 
 function wholeSeconds(ms: number): number {

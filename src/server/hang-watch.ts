@@ -4,7 +4,7 @@ import type { Calls } from "./calls.ts";
 import { Timer } from "../timers.ts";
 
 /**
- * Restarts a server that runs but does not respond. Timeouts alone may be due to one client's calls. So after HUNG_TIMEOUTS in a row of a
+ * Restarts a generation that runs but does not respond. Timeouts alone may be due to one client's calls. So after HUNG_TIMEOUTS in a row of a
  * silent server, the sidecar sends a ping, and restarts it if it then writes nothing in time. Any output shows that it is alive.
  *
  * The time is REQUEST_TIMEOUT_MS, or that of the longest call in flight: a server with one thread may not read before. It begins when the
@@ -16,11 +16,11 @@ import { Timer } from "../timers.ts";
  */
 export class HangWatch {
   readonly #calls: Calls;
-  #isReady = false;
   #timeouts = 0;
   /** Requests up to this `sentNumber` do not count. */
   #lastIgnored = 0;
-  #messageAtTick = 0;
+  /** No message has this number: at the first tick, the server was not silent for a whole interval. */
+  #messageAtTick = -1;
   /** When the first request was sent that a client gave up and that may count. */
   #abandonedSinceMs: number | undefined;
   #isPinged = false;
@@ -30,21 +30,12 @@ export class HangWatch {
   constructor(calls: Calls) {
     const { context } = calls;
     this.#calls = calls;
-    this.#tick = new Timer(context.timers, (nowMs) => this.#pingIfIdle(nowMs));
-    calls.onTimeout = (call) => this.#onTimeout(call);
-    calls.onAbandoned = (call) => this.#onAbandoned(call);
+    this.#tick = new Timer(context, (nowMs) => this.#pingIfIdle(nowMs));
+    this.#setTick(context.nowMs());
   }
 
-  onReady(nowMs: number): void {
-    this.#isReady = true;
-    this.#isPinged = false;
-    this.#calls.lastMessageNumber = ++this.#calls.lastNumber;
-    this.#setTick(nowMs);
-  }
-
-  onLost(): void {
-    this.#isReady = false;
-    this.#endProbe();
+  end(): void {
+    this.#probe?.clear();
     this.#tick.clear();
   }
 
@@ -57,7 +48,7 @@ export class HangWatch {
     this.#abandonedSinceMs = undefined;
   }
 
-  #onTimeout(call: Call): void {
+  onTimeout(call: Call): void {
     this.#update();
     // The timeouts of pings are counted by their interval. Other requests of the sidecar may have been delayed by those of clients, unless
     // these wait for it.
@@ -66,7 +57,7 @@ export class HangWatch {
   }
 
   /** Clients that always give up before REQUEST_TIMEOUT_MS would hide a server that hangs. */
-  #onAbandoned({ method, sentAtMs, sentNumber }: Call): void {
+  onAbandoned({ method, sentAtMs, sentNumber }: Call): void {
     const { config, nowMs } = this.#calls.context;
     this.#update();
     if (sentAtMs === undefined || sentNumber <= this.#lastIgnored) return;
@@ -84,12 +75,12 @@ export class HangWatch {
     const isSilent = lastMessageNumber === this.#messageAtTick && !this.#calls.isWaitingForClient();
     if (isSilent && this.#isPinged) this.#count("ping");
     this.#messageAtTick = lastMessageNumber;
-    this.#isPinged = isSilent && this.#isReady && this.#probe === undefined && this.#calls.load.requestsInFlight === 0;
+    this.#isPinged = isSilent && this.#probe === undefined && this.#calls.load.requestsInFlight === 0;
     if (this.#isPinged) this.#calls.ping();
   }
 
   #count(method: string): void {
-    if (!this.#isReady || this.#probe !== undefined || this.#calls.isWaitingForClient()) return;
+    if (this.#probe !== undefined || this.#calls.isWaitingForClient()) return;
     this.#lastIgnored = this.#calls.lastNumber;
     this.#abandonedSinceMs = undefined;
     this.#timeouts++;
@@ -99,14 +90,18 @@ export class HangWatch {
   #sendProbe(method: string): void {
     const calls = this.#calls;
     const { context, upstream } = calls;
-    const { config, nowMs, timers } = context;
+    const { config, nowMs } = context;
     let timeMs = config.requestTimeoutMs;
     for (const { kind, isWritten, timeoutMs } of calls.values()) if (kind === "client" && isWritten) timeMs = Math.max(timeMs, timeoutMs);
-    const call = calls.ping(() => this.#endProbe(), { timeoutMs: Infinity });
+    const onEnded = (): void => {
+      this.#probe?.clear();
+      this.#probe = undefined;
+    };
+    const call = calls.ping(onEnded, { timeoutMs: Infinity });
     if (call === undefined) return;
     const { outputs, inputs } = upstream.status();
     let [isTaken, lastInputs] = [call.isWritten, inputs];
-    const probe = new Timer(timers, () => {
+    const probe = new Timer(context, () => {
       const traffic = upstream.status();
       if (traffic.outputs !== outputs || traffic.isReading || calls.isWaitingForClient()) {
         calls.lastMessageNumber = ++calls.lastNumber;
@@ -116,8 +111,7 @@ export class HangWatch {
         lastInputs = traffic.inputs;
         probe.set(nowMs() + timeMs);
       } else {
-        // The generation is restarted only once.
-        this.onLost();
+        // The probe stays, so that the generation is restarted only once.
         const last = config.hungTimeouts === 1 ? "timed out" : `timed out, the last of ${config.hungTimeouts} timeouts in a row`;
         const silence = isTaken ? `nor for ${timeMs / 1000} s after ${call.method}` : `and no input read for ${timeMs / 1000} s`;
         upstream.restart("hung", `hung: no output while ${shorten(method)} ${last}, ${silence}`);
@@ -129,10 +123,5 @@ export class HangWatch {
       if (this.#probe === probe) probe.set(nowMs() + timeMs);
     };
     probe.set(nowMs() + timeMs);
-  }
-
-  #endProbe(): void {
-    this.#probe?.clear();
-    this.#probe = undefined;
   }
 }

@@ -35,14 +35,15 @@ export interface InitializeRequest {
   readonly onFailed: () => void;
 }
 
-/** What each session relies on. Sessions end if a new generation lacks some of it. */
+/** What sessions rely on. They end if a new generation lacks some of it. */
 export class SessionCapabilities {
   readonly #calls: Calls;
   readonly #endSession: (session: Session) => void;
-  /** Undefined for a session that was taken up before the first generation was ready. */
-  readonly #bySession = new Map<Session, Capabilities | undefined>();
+  /** The changes of the lists that the server may change: notifications as of the server, for a session that may have missed some. */
+  listChanges: readonly string[] = [];
+  readonly #sessions = new Set<Session>();
+  /** Of the current or the last generation; undefined before the first. */
   #current: Capabilities | undefined;
-  #resultText: string | undefined;
 
   constructor(calls: Calls, endSession: (session: Session) => void) {
     this.#calls = calls;
@@ -50,62 +51,39 @@ export class SessionCapabilities {
   }
 
   add(session: Session): void {
-    this.#bySession.set(session, this.#current);
+    this.#sessions.add(session);
   }
 
   announceTo(session: Session): void {
-    const { declared = {} } = this.#current ?? {};
-    for (const text of listChanges(changingLists(declared))) session.deliverOnce(text);
+    for (const text of this.listChanges) session.deliverOnce(text);
   }
 
   delete(caller: Caller): void {
-    const byCaller: Pick<Map<Caller, Capabilities>, "delete"> = this.#bySession;
-    byCaller.delete(caller);
+    const callers: Pick<Set<Caller>, "delete"> = this.#sessions;
+    callers.delete(caller);
   }
 
-  /**
-   * Ends the sessions that cannot continue with a new generation.
-   *
-   * @returns notifications, as of the server, of the lists that may have changed; none for the first generation.
-   */
-  change(handshake: UpstreamHandshake, isPrivate: boolean): string[] {
-    const { generation, resultText } = handshake;
-    const isFirst = this.#current === undefined;
-    // Most servers answer the same after each start. Sessions that rely on that object then lack nothing.
-    const isSame = resultText === this.#resultText;
-    const now = (this.#current = (isSame && this.#current) || promisedBy(handshake, isPrivate));
-    this.#resultText = resultText;
-    const sessions = new Set<Session>();
-    // Thousands of sessions share a few objects.
-    const missingOf = new Map<Capabilities, string | undefined>();
-    let reason: string | undefined;
-    for (const [session, capabilities] of this.#bySession) {
-      if (capabilities === undefined) {
-        this.#bySession.set(session, now);
-        // Its client has had a server elsewhere, with other lists.
-        this.announceTo(session);
-        continue;
-      }
-      if (capabilities === now) continue;
-      if (!missingOf.has(capabilities)) missingOf.set(capabilities, findMissing(capabilities, now));
-      const missing = missingOf.get(capabilities);
-      if (missing === undefined) continue;
-      sessions.add(session);
-      reason ??= missing;
-    }
-    if (reason !== undefined) this.#end(sessions, shorten(reason), generation);
-    return isFirst ? [] : listChanges(changingLists(now.declared));
+  change(handshake: UpstreamHandshake, isPrivate: boolean): void {
+    const former = this.#current;
+    this.#current = promisedBy(handshake, isPrivate);
+    this.listChanges = listChanges(changingLists(this.#current.declared));
+    const missing = former && findMissing(former, this.#current);
+    if (missing !== undefined) this.#end(shorten(missing), handshake.generation);
+    // Their clients have had a server elsewhere, with other lists.
+    else if (former === undefined) for (const session of this.#sessions) this.announceTo(session);
   }
 
-  /** The server has become one without sessions. Does nothing before the first generation. */
+  /** The server has become one without sessions. */
   endAll(): void {
-    if (this.#bySession.size > 0) this.#end(new Set(this.#bySession.keys()), "the protocol revision of this session");
+    this.#end("the protocol revision of this session");
   }
 
-  #end(sessions: ReadonlySet<Session>, missing: string, generation?: number): void {
-    const callers: ReadonlySet<Caller> = sessions;
+  #end(missing: string, generation?: number): void {
+    const sessions = [...this.#sessions];
+    if (sessions.length === 0) return;
+    const callers: ReadonlySet<Caller> = this.#sessions;
     const reason = `the mcp server no longer offers ${missing}`;
-    this.#calls.context.log.warn({ generation, count: sessions.size, reason }, "sessions ended");
+    this.#calls.context.log.warn({ generation, count: sessions.length, reason }, "sessions ended");
     const outdated = [...this.#calls.values()].filter((call) => isOfClient(call) && callers.has(call.caller) && !call.isSent);
     // The same error as for any later request: the client opens a new session, and can repeat the request there.
     this.#calls.giveUpAll(outdated, reason, () => sessionOutdated(missing));

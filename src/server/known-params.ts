@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Context } from "../context.ts";
-import { findPath } from "../json/find.ts";
+import { findPath } from "../json/read.ts";
 import { readValue } from "../json/value.ts";
 import type { SidecarError } from "../mcp/errors.ts";
 import { isJsonObject, type JsonObject, type RequestMessage, Slot } from "../mcp/message.ts";
@@ -19,7 +19,7 @@ interface HeaderParam {
   readonly header: string;
 }
 
-/** By tool. A name that several tools have is left out. */
+/** Returns the parameters by tool. A name that several tools have is left out. */
 function headerParams(tools: readonly JsonObject[]): ReadonlyMap<string, readonly HeaderParam[]> {
   const found = new Map<string, readonly HeaderParam[]>();
   for (const [name, same] of Map.groupBy(tools, (tool) => tool["name"])) {
@@ -67,7 +67,7 @@ const LIST_SHARE = 1 / 4;
 /** A call waits for no more. A second one is needed if the tools change during the first. */
 const MAX_LISTINGS = 2;
 const RETRY_AFTER_MS = 30_000;
-/** Before a wrong header asks for a listing: this, or some times as long as the last one took. */
+/** The pause before a wrong header causes a listing: this, or some times as long as the last one took. */
 const MIN_PAUSE_MS = 1000;
 const PAUSE_LISTINGS = 10;
 
@@ -79,7 +79,7 @@ export class KnownParams {
   #params: ReturnType<typeof headerParams> | undefined;
   #listing: Promise<void> | undefined;
   #listedVersion = -1;
-  /** Of a listing that no change of the tools asks for. */
+  /** When the tools may be listed although they have not changed. */
   #nextAtMs = 0;
 
   /** @param visibleNames undefined for all. A hidden tool is like an unknown one. */
@@ -94,7 +94,7 @@ export class KnownParams {
   }
 
   /**
-   * Before an error, the tools are listed again, unless this was done just now. A call is not checked if they cannot be listed.
+   * Checks the headers of a call. Before an error, the tools are listed again, unless this was done just now. A call is not checked if they cannot be listed.
    *
    * @returns a promise, which never rejects, if the tools must be listed first.
    */

@@ -17,7 +17,7 @@ import type { MemoryHolder } from "../memory.ts";
 import type { Upstream, UpstreamExit, UpstreamHandshake, UpstreamInput, UpstreamListener } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller, Session, SessionLane } from "../session/session.ts";
-import { Call, errorAnswer, isOfClient } from "./call.ts";
+import { Call, errorAnswer, isOfClient, Semaphore } from "./call.ts";
 import { Calls, type HeldRequest } from "./calls.ts";
 import {
   internalError,
@@ -34,7 +34,6 @@ import {
 import { HangWatch } from "./hang-watch.ts";
 import { answerTo, type InitializeRequest, SessionCapabilities } from "./initialize.ts";
 import type { Routing } from "./routing.ts";
-import { Semaphore } from "./slots.ts";
 import { isCreateTaskResult } from "./tasks.ts";
 import { type LanePolicy, ServerTools } from "./tools.ts";
 
@@ -46,13 +45,13 @@ export class Lane implements SessionLane, UpstreamListener {
   readonly routing: Routing;
   onQuestion: ((request: RequestMessage) => void) | undefined;
   readonly #policy: LanePolicy | undefined;
-  readonly #isPrivate: boolean;
   /** For sessions that may not use the server. It has no slots: they are routed again. */
   readonly #held = new Semaphore("the server", 0);
   /** They have one queue, the first to lose a request if there are too many. */
   #heldOwner: HeldRequest["owner"] | undefined;
   readonly #capabilities: SessionCapabilities;
-  readonly #hangWatch: HangWatch;
+  /** Undefined until this generation leaves a request unanswered, unless an idle server is pinged. */
+  #hangWatch: HangWatch | undefined;
   /** True if this generation seems to answer notifications with errors that have no id. */
   #answersNotifications = false;
   #isClosed = false;
@@ -74,15 +73,29 @@ export class Lane implements SessionLane, UpstreamListener {
     this.tools = new ServerTools(this.calls, policy?.needsTools === true ? policy : undefined);
     this.#capabilities = new SessionCapabilities(this.calls, endSession);
     this.routing = createRouting(this.calls, this.tools);
-    this.#isPrivate = this.routing.isPrivate;
-    this.#hangWatch = new HangWatch(this.calls);
+    this.calls.onTimeout = (call) => this.#watch()?.onTimeout(call);
+    this.calls.onAbandoned = (call) => this.#watch()?.onAbandoned(call);
   }
 
-  /** Holds a request until the server is ready, and waits for no answer of a client. */
+  get isReady(): boolean {
+    return this.calls.queue.isReady;
+  }
+
+  /** False while it waits for an answer of a client. */
+  get isFree(): boolean {
+    return !this.calls.queue.blocks.has("question");
+  }
+
+  get isBusy(): boolean {
+    const { requestsInFlight, waiting } = this.calls.load;
+    return requestsInFlight > 0 || waiting > 0 || !this.isFree;
+  }
+
+  /** Holds a request until the server is ready and free. */
   whenReady(held: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
     const { calls } = this;
     if (this.#isDraining) onFailed(shuttingDown());
-    else if (calls.handshake !== undefined && !calls.queue.blocks.has("question")) onReady();
+    else if (this.isReady && this.isFree) onReady();
     else calls.holdRequest(held, onReady, onFailed);
   }
 
@@ -102,9 +115,13 @@ export class Lane implements SessionLane, UpstreamListener {
     const { config, counters, defects } = this.context;
     const call = new Call("initialize", { memory }, request.method, request.text, undefined, reply);
     const answer = (): void => {
-      const { handshake } = calls;
-      if (handshake === undefined) return calls.end(call, calls.notReady());
-      const { protocolVersion, resultText } = answerTo(handshake, this.#isPrivate, request.outline.stringAt(Slot.requestedVersion));
+      const { lastHandshake } = calls;
+      if (lastHandshake === undefined) return calls.end(call, calls.notReady());
+      const { protocolVersion, resultText } = answerTo(
+        lastHandshake,
+        this.routing.isOfOneClient,
+        request.outline.stringAt(Slot.requestedVersion),
+      );
       calls.end(call, open(protocolVersion) ?? { resultText });
     };
     call.onReady = () => defects.guard("session start", answer, () => calls.end(call, internalError(false)));
@@ -112,8 +129,8 @@ export class Lane implements SessionLane, UpstreamListener {
     call.onEnded = (hasResult) => {
       if (!hasResult) onFailed();
     };
-    const isReady = calls.handshake !== undefined;
-    const expiresAtMs = reply.acceptedAtMs + (this.#isPrivate ? config.requestTimeoutMs : config.holdTimeoutMs);
+    const { isReady } = calls.queue;
+    const expiresAtMs = reply.acceptedAtMs + (this.routing.isOfOneClient ? config.requestTimeoutMs : config.holdTimeoutMs);
     const hold = (): SidecarError | undefined => calls.roomError(request.text) ?? calls.hold(call, expiresAtMs);
     const error = this.#isDraining ? shuttingDown() : isReady ? undefined : hold();
     if (error !== undefined) {
@@ -203,8 +220,9 @@ export class Lane implements SessionLane, UpstreamListener {
 
   close(reason: "shutdown" | "server lost" = "shutdown"): void {
     const { calls } = this;
-    this.tools.close();
-    this.#hangWatch.onLost();
+    this.tools.onLost();
+    this.#hangWatch?.end();
+    calls.onTimeout = calls.onAbandoned = undefined;
     calls.giveUpAll(calls.values(), reason, (call) =>
       reason === "shutdown" ? shuttingDown(call.isSent, calls.effectOf(call)) : calls.notReady(call),
     );
@@ -219,29 +237,29 @@ export class Lane implements SessionLane, UpstreamListener {
 
   onReady(handshake: UpstreamHandshake): void {
     const { calls } = this;
-    calls.handshake = calls.lastHandshake = handshake;
+    const former = calls.lastHandshake;
+    calls.lastHandshake = handshake;
     // Such as `notifications/initialized`, which the server may answer with an error.
-    calls.noteSentLine();
-    this.tools.onReady(handshake);
+    calls.sent.noteNotification();
+    this.tools.onReady();
     // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
-    const changes = this.#capabilities.change(handshake, this.#isPrivate);
-    for (const text of changes) {
-      const change = readMessage(text, "server");
+    if (handshake.resultText !== former?.resultText) this.#capabilities.change(handshake, this.routing.isOfOneClient);
+    for (const text of former === undefined ? [] : this.#capabilities.listChanges) {
+      const change = readMessage(text);
       if (change.kind === "notification") this.routing.onServerNotification(change);
     }
     if (handshake.era !== this.routing.era) {
       const queued = calls.values().filter(({ kind, isWritten }) => kind === "client" && !isWritten);
       calls.giveUpAll(queued, "server era changed", (call) => upstreamChanged(call.method, call.isSent));
     }
-    // Calls that are sent now come after the handshake, which is the server's last message.
-    this.#hangWatch.onReady(this.context.nowMs());
     calls.queue.isReady = true;
+    if (this.context.config.pingIntervalMs !== undefined) this.#watch();
     this.routing.onReady(handshake);
     calls.queue.release();
   }
 
   onRefused(response: ResponseMessage): void {
-    if (!this.#isPrivate) return;
+    if (!this.routing.isOfOneClient) return;
     // The server would reject the next one too.
     for (const call of this.#initializing) {
       call.onRefused?.(response);
@@ -264,7 +282,7 @@ export class Lane implements SessionLane, UpstreamListener {
 
   onResponseAfterText(response: ResponseMessage): boolean {
     const call = this.calls.getWritten(response.id);
-    if (call === undefined || !this.calls.isOnlySender(call)) return false;
+    if (call === undefined || !this.calls.sent.isOnlySender(call)) return false;
     this.onMessage(response);
     return true;
   }
@@ -273,7 +291,6 @@ export class Lane implements SessionLane, UpstreamListener {
     const { calls } = this;
     const call = calls.getWritten(id);
     if (call === undefined) return;
-    calls.onAnswered(id);
     calls.end(call, invalidResponse(call.method, reason, calls.effectOf(call)));
     calls.lastMessageNumber = ++calls.lastNumber;
   }
@@ -285,10 +302,8 @@ export class Lane implements SessionLane, UpstreamListener {
     const call = calls.getWritten(id);
     calls.dropped.overlongLine(line, call);
     const limitBytes = line.isForMemory ? undefined : this.context.config.maxLineBytes;
-    if (call !== undefined) {
-      calls.onAnswered(call.wireId);
-      calls.end(call, responseTooLarge(call.method, line.bytes, limitBytes, calls.effectOf(call)));
-    } else if (!line.hasMethod) calls.dropped.answer(id, calls.takeAbandoned(id));
+    if (call !== undefined) calls.end(call, responseTooLarge(call.method, line.bytes, limitBytes, calls.effectOf(call)));
+    else if (!line.hasMethod) calls.dropped.answer(id, calls.sent.takeAbandoned(id));
     else if (line.idText !== undefined) {
       // Without a response the server would wait forever.
       const reason = `The request is too long for the sidecar (${line.bytes} bytes) and was discarded`;
@@ -299,7 +314,8 @@ export class Lane implements SessionLane, UpstreamListener {
   onLost(exit: UpstreamExit, unwritten: readonly Outgoing[]): void {
     const { calls } = this;
     this.#answersNotifications = false;
-    this.#hangWatch.onLost();
+    this.#hangWatch?.end();
+    this.#hangWatch = undefined;
     this.tools.onLost();
     this.routing.onLost();
     const count = calls.onLost(unwritten, (call) => upstreamExited(call.method, exit, calls.effectOf(call)));
@@ -309,6 +325,10 @@ export class Lane implements SessionLane, UpstreamListener {
   onDefect(): void {
     const { calls } = this;
     calls.giveUpAll(calls.values(), "defect", (call) => internalError(call.isSent));
+  }
+
+  #watch(): HangWatch | undefined {
+    return this.calls.queue.isReady ? (this.#hangWatch ??= new HangWatch(this.calls)) : undefined;
   }
 
   get #isDraining(): boolean {
@@ -324,14 +344,13 @@ export class Lane implements SessionLane, UpstreamListener {
     const { outline } = response;
     const id = response.id ?? (response.isError ? this.#onlyId() : undefined);
     const call = calls.getWritten(id);
-    if (call === undefined) return this.calls.dropped.answer(id, calls.takeAbandoned(id));
+    if (call === undefined) return this.calls.dropped.answer(id, calls.sent.takeAbandoned(id));
     try {
       // Only servers without sessions have other types of results.
       if (outline.has(Slot.resultType) && isOfClient(call) && routing.onUnfinished(call, response)) return;
     } catch (error) {
       return this.context.defects.recover("server response", error, () => calls.giveUp(call, "defect", internalError(true)));
     }
-    calls.onAnswered(call.wireId);
     if ((outline.has(Slot.task) || outline.has(Slot.resultType)) && isCreateTaskResult(response)) calls.tasks.add(call, response);
     calls.end(call, response);
   }
@@ -342,7 +361,7 @@ export class Lane implements SessionLane, UpstreamListener {
     // A call of the sidecar that stays open is a subscription.
     const isOpen = ({ kind, timeoutMs }: Call): boolean => kind === "sidecar" && timeoutMs === Infinity;
     const [only, another] = calls.values().filter((call) => call.isWritten && !isOpen(call));
-    const isClear = only?.kind === "client" && another === undefined && calls.isOnlySender(only) && !calls.hasUnreadNotification;
+    const isClear = only?.kind === "client" && another === undefined && calls.sent.isOnlySender(only) && !calls.sent.hasUnreadNotification;
     if (isClear && !this.#answersNotifications) return only.wireId;
     this.#answersNotifications = true;
     return undefined;

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { findPath, stringOf } from "../json/find.ts";
+import { findPath, stringOf } from "../json/read.ts";
 import { shorten } from "../json/text.ts";
 import { type AskKinds, AskMethod } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
@@ -31,7 +31,7 @@ import { cancellation, type ClientCall, EMPTY_RESULT, refuse, type RequestDecisi
 import type { DesiredState } from "./desired-state.ts";
 import { answerElsewhere, internalError, outOfMemory, responseOutOfMemory } from "./failures.ts";
 import type { Calls } from "./calls.ts";
-import type { Question, Questions } from "./questions.ts";
+import { type Question, Questions } from "./questions.ts";
 
 const MAX_QUESTION_ROUNDS = 8;
 /** The pause before a request is repeated whose server asks nothing. */
@@ -43,7 +43,7 @@ const CANCELLED = '{"action":"cancel"}';
 
 const ANSWER_SLOTS = { inputResponses: Slot.inputResponses, requestState: Slot.repeatedState };
 
-/** In its result the server may ask the client of a session. It is kept, because the server may need it several times. */
+/** A request of a session that the server may answer with questions. It is kept, because the server then gets it again. */
 class RepeatableRequest implements Askable {
   missing = 0;
   rounds = 0;
@@ -85,9 +85,11 @@ export class ModernSessions {
   /** Each is short, and counts for no memory, like the session itself. */
   readonly #sessions = new Map<Caller, SessionEnvelope>();
 
-  constructor(questions: Questions, state: DesiredState) {
-    [this.#calls, this.#questions, this.#state] = [questions.calls, questions, state];
-    questions.onOverdue = (question) => this.#guard(question.call, () => this.#onOverdue(question));
+  constructor(calls: Calls, state: DesiredState) {
+    [this.#calls, this.#state] = [calls, state];
+    const onOverdue = (question: Question): void => this.#guard(question.call, () => this.#onOverdue(question));
+    // The calls, and the questions in one result, have limits of their own.
+    this.#questions = new Questions(calls, Infinity, onOverdue);
   }
 
   add(session: Caller, initialize: RequestMessage): void {
@@ -186,13 +188,12 @@ export class ModernSessions {
     if (!request.memory.tryGrow(kept)) return calls.giveUp(call, "out of memory", responseOutOfMemory(call.method));
     request.stateText = stateText;
     if (asked.length === 0) {
-      request.timer ??= new Timer(calls.context.timers, () => this.#guard(call, () => calls.repeat(call, request.next())));
+      request.timer ??= new Timer(calls.context, () => this.#guard(call, () => calls.repeat(call, request.next())));
       return request.timer.set(calls.context.nowMs() + REPEAT_DELAY_MS);
     }
     const texts = asked.map((each) => {
       const question = this.#questions.add(each.request, each.keyText);
       question.call = call;
-      this.#questions.startDeadline(question);
       return [question, requestToClient(withElicitationId(each, randomUUID()), question.id)] as const;
     });
     // The client may have disconnected while it got the others.

@@ -1,6 +1,6 @@
 import type { Config } from "../config/load.ts";
 import type { Context } from "../context.ts";
-import { textOf } from "../json/find.ts";
+import { textOf } from "../json/read.ts";
 import { shorten } from "../json/text.ts";
 import { type AskKinds, canBeAsked, capabilitiesOf, nameOf, offeredKinds, questionCapabilities } from "../mcp/capabilities.ts";
 import { describeError, SidecarError } from "../mcp/errors.ts";
@@ -13,36 +13,34 @@ import type { Supervisor, SupervisorFailure } from "../process/supervisor.ts";
 import type { Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
 import type { SessionStreams } from "../session/streams.ts";
-import { Timer } from "../timers.ts";
+import { RateLimit, Timer } from "../timers.ts";
 import { addLoads, type LaneLoad } from "./call.ts";
 import type { HeldRequest } from "./calls.ts";
-import { initializeTooLarge, noPrivateServerLeft, shuttingDown } from "./failures.ts";
+import { initializeTooLarge, noPrivateServerLeft, sessionRateExceeded, shuttingDown, tooManySessions } from "./failures.ts";
 import type { KnownParams } from "./known-params.ts";
 import type { Lane } from "./lane.ts";
 
-export interface Profile {
-  /** Counted in `lanes` of `/status`. `shared` and `modern` are one server each, for all clients. */
-  readonly kind: "shared" | "modern" | "private" | "asking";
-  readonly holder?: MemoryHolder;
-  /** What the server may ask its client, by the handshake of the sidecar. */
-  readonly offered?: AskKinds;
-  /** What a private server gets: its client's `initialize`, or one made from `terms` if sessions may share it. */
-  readonly initialize?: RequestMessage;
-  /** Those of the session that starts a private server. */
-  readonly streams?: SessionStreams;
-  /**
-   * Sessions of one client share a private server until it asks, if the revision and the capabilities are the same. Only those for which a
-   * server may ask are offered.
-   */
-  readonly terms?: Parameters<typeof initializeOf>[0];
-}
+/** What a server is for (docs/ARCHITECTURE.md, servers). */
+export type Profile =
+  | { readonly kind: "shared" | "modern"; readonly holder?: undefined }
+  | { readonly kind: "asking"; readonly holder: MemoryHolder; readonly offered: AskKinds }
+  | {
+      readonly kind: "private";
+      readonly holder: MemoryHolder;
+      /** From the client, or made from `terms`. */
+      readonly initialize: RequestMessage;
+      /** The session that starts it has them. */
+      readonly streams: SessionStreams;
+      /** Sessions with the same ones share the server until it asks. Undefined if none may. */
+      readonly terms: Parameters<typeof initializeOf>[0] | undefined;
+    };
 
 /**
- * Chooses the kind of server for a client (docs/ARCHITECTURE.md, servers).
+ * Chooses the kind of server for a client.
  *
  * @param era that of the shared server, and of a second process; undefined until it is known.
  */
-export function profileOf(
+export function kindOfServer(
   isolation: Config["isolation"],
   era: { readonly shared?: ServerEra | undefined; readonly second?: ServerEra | undefined },
   client: "session" | "request",
@@ -57,13 +55,11 @@ export function profileOf(
   return isAskable ? "asking" : "shared";
 }
 
-/** The time after which a server without request and stream may end for another client. A person reads and types meanwhile. */
+/** A server without request and stream may end for another client after this time. A person reads and types meanwhile. */
 const UNUSED_MS = 60_000;
-/**
- * The same for a spare server: its client has sent no request yet, which takes seconds only on a very busy machine, or can use another one.
- */
+/** A spare server, whose client has sent no request yet or can use another one, after this time. */
 const SPARE_MS = 5000;
-/** The time from `notifications/initialized` in which only one session uses a private server. Most servers that ask do so at once. */
+/** From the handshake on, only the first session uses a private server for this time. Most servers that ask do so at once. */
 const FIRST_SESSION_MS = 1000;
 /** A session that shares a server must be able to go on at another one. So its id must have room for its capabilities. */
 const MAX_CAPABILITIES_BYTES = 256;
@@ -75,20 +71,20 @@ export class PooledServer {
   readonly lane: Lane;
   readonly params: KnownParams;
   readonly supervisor: Pick<Supervisor, "firstReady" | "run" | "status" | "stop">;
-  readonly #observer: UpstreamObserver | undefined;
+  readonly observers: UpstreamObserver[];
   /** Resolves to undefined when it is stopped. Rejects only because of a defect. */
   failed: Promise<SupervisorFailure | undefined> = Promise.resolve(undefined);
   state: "waiting" | "running" | "stopping" = "waiting";
   readonly sessions = new Set<Session>();
   /**
-   * Who may use a private server:
+   * Which sessions it admits, if it is private:
    *
-   * - `first`: the session that started it. Others wait.
-   * - `open`: all sessions of its client with the same terms.
-   * - `alone`: its only session: the server has asked it, or has no terms.
-   * - `ending`: nobody. It asked after several sessions had used it, and ends after the calls in flight.
+   * - `first`: the one that started it. Others wait.
+   * - `all` of its client with the same terms.
+   * - `one`: it has asked its only session, or has no terms.
+   * - `none`: it asked after several sessions had used it, and ends after the calls in flight.
    */
-  lease: "first" | "open" | "alone" | "ending";
+  admits: "first" | "all" | "one" | "none";
   kept: Reservation | undefined;
   idle: Timer | undefined;
   opening: Timer | undefined;
@@ -100,27 +96,16 @@ export class PooledServer {
     lane: Lane,
     params: KnownParams,
     supervisor: PooledServer["supervisor"],
-    observer?: UpstreamObserver,
+    observers: PooledServer["observers"] = [],
   ) {
     [this.profile, this.name, this.lane, this.params] = [profile, name, lane, params];
-    [this.supervisor, this.#observer] = [supervisor, observer];
-    this.lease = profile.terms === undefined ? "alone" : "first";
-  }
-
-  run(observer?: UpstreamObserver): Promise<SupervisorFailure | undefined> {
-    this.state = "running";
-    const observers = [observer, this.#observer].filter((each) => each !== undefined);
-    return (this.failed = this.supervisor.run(this.lane, observers));
-  }
-
-  get isFree(): boolean {
-    return !this.lane.calls.queue.blocks.has("question");
+    [this.supervisor, this.observers] = [supervisor, observers];
+    this.admits = profile.kind === "private" && profile.terms !== undefined ? "first" : "one";
   }
 
   /** A request of the server to a disconnected client does not count as use: a server that keeps sending them would never stop. */
   get isInUse(): boolean {
-    const { requestsInFlight, waiting } = this.lane.calls.load;
-    if (requestsInFlight > 0 || waiting > 0 || !this.isFree) return true;
+    if (this.lane.isBusy) return true;
     if (this.profile.kind === "private") return this.sessions.values().some(({ isInUse }) => isInUse);
     return this.lane.routing.state.listeners.size > 0;
   }
@@ -150,17 +135,17 @@ export class Pool {
   readonly #sessions: SessionStore;
   readonly #create: (profile: Profile, name: string) => PooledServer;
   readonly #clientInfoText: string;
-  /** In the order of their start. A process counts until it has exited. */
+  readonly #rate: RateLimit | undefined;
+  /** In the order of their start. Each counts until its process has exited. */
   readonly #servers = new Set<PooledServer>();
   readonly #lastNumbers = { private: 0, asking: 0 };
   /** The second process, while it is probed or modern. */
   #modern: PooledServer | undefined;
-  /** Of a second process; undefined until it is known. */
+  /** The era of a second process; undefined until it is known. */
   #secondEra: ServerEra | undefined;
   #hasBeenModern = false;
   /** When the verdict `legacy` ends, and the server is asked again. */
   #askAgainAtMs = Infinity;
-  #unattributed = 0;
   /** When a server asked a client first: RFC 3339 in UTC. */
   asksSince: string | null = null;
   #isStopping = false;
@@ -168,13 +153,14 @@ export class Pool {
   constructor(context: Context, sessions: SessionStore, create: (profile: Profile, name: string) => PooledServer, clientInfo: ClientInfo) {
     [this.#context, this.#sessions, this.#create] = [context, sessions, create];
     this.#clientInfoText = JSON.stringify(clientInfo);
-    const { childEra, isolation } = context.config;
+    const { childEra, isolation, sessionsPerMinute } = context.config;
+    this.#rate = sessionsPerMinute === undefined ? undefined : new RateLimit(sessionsPerMinute);
     // With ISOLATION=shared, the shared process is the only one.
     this.#secondEra = childEra !== "auto" || isolation === "shared" ? "legacy" : undefined;
     this.shared = this.#start({ kind: "shared" });
   }
 
-  /** That for requests without a session; undefined until it is known. */
+  /** The era of the server for requests without a session; undefined until it is known. */
   get era(): ServerEra | undefined {
     const shared = this.shared.lane.calls.lastHandshake?.era;
     return shared === "legacy" ? this.#secondEra : shared;
@@ -189,7 +175,7 @@ export class Pool {
       servers: servers.filter(({ state }) => state !== "waiting").length,
       ...addLoads(servers.map(({ lane }) => lane.calls.load)),
     });
-    const asking = Map.groupBy(this.#of("asking"), ({ profile }) => nameOf(profile.offered ?? 0));
+    const asking = Map.groupBy(this.#of("asking"), ({ profile }) => nameOf(profile.kind === "asking" ? profile.offered : 0));
     return {
       shared: this.shared.lane.calls.load,
       private: loadOf(this.#of("private")),
@@ -198,10 +184,8 @@ export class Pool {
     };
   }
 
-  get asks() {
-    const asking = this.#of("asking");
-    const unattributed = asking.reduce((sum, { lane }) => sum + lane.calls.dropped.unattributed, this.#unattributed);
-    return { servers: asking.length, unattributed };
+  get askingCount(): number {
+    return this.#of("asking").length;
   }
 
   /** True if a client with this `initialize` gets its own server, as far as that is known. */
@@ -215,40 +199,42 @@ export class Pool {
   }
 
   /**
-   * Finds the server for a client, or the place of a new one.
+   * Returns the server of a new session. Without a place for the session, nothing is started or evicted.
    *
-   * @param joinable that of `findJoinable`.
-   * @returns what starts the server, if it does not run yet; or the error if there is no place now.
+   * @param isLimited true if it counts for SESSIONS_PER_MINUTE.
    */
-  findPlace(initialize: RequestMessage, streams: SessionStreams, joinable: PooledServer | undefined): (() => PooledServer) | SidecarError {
+  acquire(initialize: RequestMessage, streams: SessionStreams, isLimited: boolean): PooledServer | SidecarError {
+    const { config, nowMs } = this.#context;
+    const { memory } = streams;
+    const { holder } = memory;
     const isPrivate = this.isPrivate(initialize);
     if (isPrivate && Buffer.byteLength(initialize.text) > MAX_KEPT_BYTES) return initializeTooLarge(MAX_KEPT_BYTES);
     if (this.#isEnding) return shuttingDown();
-    if (!isPrivate) return () => this.shared;
-    if (joinable !== undefined) return () => joinable;
-    const { memory } = streams;
-    const { holder } = memory;
-    const place = this.#placeFor("private", holder);
+    const running = isPrivate ? this.findJoinable(initialize, streams) : this.shared;
+    const place = running === undefined ? this.#placeFor("private", holder) : undefined;
     if (place instanceof SidecarError) return place;
-    return () => {
-      if (place !== undefined) this.#evict(place, "room for a new client");
-      const terms = this.#termsOf(initialize, streams);
-      const own = terms && initializeOf(terms);
-      const kept = memory.hold("requests", textMemoryBytes((own ?? initialize).text));
-      const server = this.#start({ kind: "private", holder, initialize: own ?? initialize, streams, ...(own && { terms }) });
-      server.kept = kept;
-      return server;
-    };
+    if (!this.#sessions.hasRoomFor(holder)) return tooManySessions(this.#sessions.maxSessions);
+    const waitMs = isLimited ? this.#rate?.take(nowMs()) : undefined;
+    if (waitMs !== undefined) return sessionRateExceeded(config.sessionsPerMinute ?? 0, waitMs);
+    if (running !== undefined) return running;
+    if (place !== undefined) this.#evict(place, "room for a new client");
+    const terms = this.#termsOf(initialize, streams.canResume);
+    const shared = terms && initializeOf(terms);
+    const own = shared ?? initialize;
+    const server = this.#start({ kind: "private", holder, initialize: own, streams, terms: shared && terms });
+    server.kept = memory.hold("requests", textMemoryBytes(own.text));
+    return server;
   }
 
   /** The private server that one more session of its client may share. */
-  findJoinable(initialize: RequestMessage, streams: Pick<SessionStreams, "canResume" | "memory">): PooledServer | undefined {
-    const terms = this.isPrivate(initialize) ? this.#termsOf(initialize, streams) : undefined;
-    return this.#of("private").find(({ lane, lease, profile, state }) => {
-      if (terms === undefined || profile.terms?.capabilitiesText !== terms.capabilitiesText || state === "stopping") return false;
+  findJoinable(initialize: RequestMessage, { canResume, memory }: Pick<SessionStreams, "canResume" | "memory">): PooledServer | undefined {
+    const terms = this.isPrivate(initialize) ? this.#termsOf(initialize, canResume) : undefined;
+    if (terms === undefined) return undefined;
+    return [...this.#servers].find(({ admits, lane, profile, state }) => {
+      if (profile.kind !== "private" || profile.holder !== memory.holder || state === "stopping") return false;
+      if ((admits !== "first" && admits !== "all") || profile.terms?.capabilitiesText !== terms.capabilitiesText) return false;
       // The id of a session has the revision of the server, which may be an earlier one than its client has requested.
-      const isSame = [profile.terms.protocolVersion, lane.calls.lastHandshake?.protocolVersion].includes(terms.protocolVersion);
-      return isSame && profile.holder === streams.memory.holder && (lease === "first" || lease === "open");
+      return [profile.terms.protocolVersion, lane.calls.lastHandshake?.protocolVersion].includes(terms.protocolVersion);
     });
   }
 
@@ -290,9 +276,9 @@ export class Pool {
     onFailed: (error: SidecarError) => void,
   ): void {
     const server = this.#serverFor(held, declared);
-    if (!(server instanceof PooledServer)) return onFailed(server);
+    if (server instanceof SidecarError) return onFailed(server);
     const handshake = server.lane.calls.lastHandshake;
-    if (handshake !== undefined && (server.isFree || isDiscovery(held))) return onFound(server, handshake);
+    if (handshake !== undefined && (server.lane.isFree || isDiscovery(held))) return onFound(server, handshake);
     const again = (): void => this.find(held, declared, onFound, onFailed);
     server.lane.whenReady(held, again, (error) => {
       // The end of a second process shows that the server is of the legacy era.
@@ -301,8 +287,8 @@ export class Pool {
     });
   }
 
-  /** Called when a server that may ask is free, or no longer is. The requests that wait for it look again. */
-  onChanged({ holder, offered }: Profile): void {
+  /** Requests of this client look again for a server: one that may ask it is free, or no longer is. */
+  findAgain(holder: MemoryHolder, offered: AskKinds): void {
     setImmediate(() => {
       for (const { lane } of this.#asking(holder, offered)) lane.calls.releaseWaiting();
     });
@@ -321,12 +307,13 @@ export class Pool {
     await Promise.all(this.lanes.map((lane) => lane.calls.whenEmpty()));
   }
 
-  /** Fails all requests and terminates all processes. Takes bounded time; never rejects. */
+  /** Takes bounded time; never rejects. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     for (const server of this.#servers) {
       server.clearTimers();
       server.lane.close();
+      server.kept?.release();
     }
     await Promise.allSettled([...this.#servers].map(({ supervisor }) => supervisor.stop()));
   }
@@ -340,7 +327,8 @@ export class Pool {
     return this.#isKilled || this.#context.draining.aborted;
   }
 
-  #termsOf(initialize: RequestMessage, { canResume }: Pick<SessionStreams, "canResume">): Profile["terms"] {
+  /** Only capabilities for which a server may ask are offered. @returns undefined for a session that shares no server. */
+  #termsOf(initialize: RequestMessage, canResume: boolean): Parameters<typeof initializeOf>[0] | undefined {
     const protocolVersion = initialize.outline.stringAt(Slot.requestedVersion);
     const isLong = Buffer.byteLength(textOf(initialize.text, capabilitiesOf(initialize)) ?? "") > MAX_CAPABILITIES_BYTES;
     const isAlone = this.#context.config.isolation !== "auto" || this.asksSince !== null || !canResume || isLong;
@@ -349,7 +337,7 @@ export class Pool {
   }
 
   #onEvent(server: PooledServer, event: Parameters<UpstreamObserver>[0]): void {
-    if (server.lease !== "first" || server.state !== "running") return;
+    if (server.admits !== "first" || server.state !== "running") return;
     if (event !== "ready") return server.opening?.clear();
     server.opening?.set(this.#context.nowMs() + FIRST_SESSION_MS);
     // The `initialize` of other sessions is answered now.
@@ -361,20 +349,22 @@ export class Pool {
    * flight. Its sessions go on at servers of their own.
    */
   #onQuestion(server: PooledServer, { method }: RequestMessage): void {
-    const { lane, profile, sessions } = server;
+    const { lane, sessions } = server;
     const { log, defects } = lane.context;
-    if (this.asksSince === null) log.info({ method: shorten(method) }, "mcp server asks its clients");
-    this.asksSince ??= new Date().toISOString();
-    if (profile.kind !== "private" || server.lease === "alone" || server.lease === "ending") return;
+    if (this.asksSince === null) {
+      log.info({ method: shorten(method) }, "mcp server asks its clients");
+      this.asksSince = new Date().toISOString();
+    }
+    if (server.admits === "one" || server.admits === "none") return;
     server.opening?.clear();
     const release = (): void => defects.guard("question", () => this.#moveUnused(server));
     setImmediate(release);
-    server.lease = lane.routing.isPrivate ? "alone" : "ending";
-    if (server.lease === "alone") return;
+    server.admits = lane.routing.isPrivate ? "one" : "none";
+    if (server.admits === "one") return;
     log.warn({ count: sessions.size }, "sessions moved: the mcp server they shared has asked");
     for (const session of sessions) session.isMoving = true;
     // A response is sent after its call has ended.
-    lane.calls.onChanged = () => setImmediate(release);
+    lane.calls.onChanged.push(() => setImmediate(release));
   }
 
   /** Sessions that move and have no calls are evicted: their next requests reopen them. Those that wait are routed again. */
@@ -393,7 +383,7 @@ export class Pool {
   }
 
   #kindFor(client: "session" | "request", isAskable: boolean): Profile["kind"] {
-    return profileOf(this.#context.config.isolation, { shared: this.#sharedEra, second: this.#secondEra }, client, isAskable);
+    return kindOfServer(this.#context.config.isolation, { shared: this.#sharedEra, second: this.#secondEra }, client, isAskable);
   }
 
   #serverFor(held: HeldRequest, declared: AskKinds): PooledServer | SidecarError {
@@ -411,7 +401,7 @@ export class Pool {
     const { holder } = held.owner.memory;
     const own = this.#asking(holder, offered);
     const [last] = own;
-    let server = own.find(({ isFree, lane }) => isFree || (isDiscovery(held) && lane.calls.lastHandshake !== undefined));
+    let server = own.find(({ lane }) => lane.isFree || (isDiscovery(held) && lane.calls.lastHandshake !== undefined));
     if (server === undefined) {
       const place = this.#isEnding ? shuttingDown() : this.#placeFor("asking", holder);
       if (place instanceof PooledServer) this.#evict(place, "room for another one");
@@ -423,9 +413,10 @@ export class Pool {
     return server;
   }
 
-  #asking(holder: MemoryHolder | undefined, offered: AskKinds | undefined): PooledServer[] {
-    return this.#of("asking")
-      .filter(({ profile, state }) => profile.holder === holder && profile.offered === offered && state !== "stopping")
+  #asking(holder: MemoryHolder, offered: AskKinds): PooledServer[] {
+    const isOne = (profile: Profile): boolean => profile.kind === "asking" && profile.holder === holder && profile.offered === offered;
+    return [...this.#servers]
+      .filter(({ profile, state }) => isOne(profile) && state !== "stopping")
       .sort((a, b) => b.usedAtMs - a.usedAtMs);
   }
 
@@ -463,16 +454,18 @@ export class Pool {
     const { kind } = profile;
     const name = kind === "shared" || kind === "modern" ? kind : `${kind}-${++this.#lastNumbers[kind]}`;
     const server = this.#create(profile, name);
-    const { config, nowMs, timers } = this.#context;
+    const { config, nowMs } = this.#context;
     this.#servers.add(server);
-    server.idle = new Timer(timers, (atMs) => this.#endIfIdle(server, atMs));
-    server.opening = new Timer(timers, () => {
-      server.lease = "open";
+    server.idle = new Timer(this.#context, (atMs) => this.#endIfIdle(server, atMs));
+    server.opening = new Timer(this.#context, () => {
+      server.admits = "all";
       server.lane.calls.releaseWaiting();
     });
     server.use(nowMs());
     server.lane.onQuestion = (request) => this.#onQuestion(server, request);
-    if (profile.holder === undefined) void this.#run(server, observer);
+    if (observer !== undefined) server.observers.push(observer);
+    if (server.admits === "first") server.observers.push((event) => this.#onEvent(server, event));
+    if (profile.holder === undefined) void this.#run(server);
     else {
       server.idle.set(nowMs() + config.sessionIdleTimeoutMs);
       this.#startWaiting();
@@ -480,11 +473,13 @@ export class Pool {
     return server;
   }
 
-  async #run(server: PooledServer, observer?: UpstreamObserver): Promise<void> {
+  async #run(server: PooledServer): Promise<void> {
     const { kind } = server.profile;
     const { log } = server.lane.context;
     try {
-      const failure = await server.run(server.profile.terms === undefined ? observer : (event) => this.#onEvent(server, event));
+      server.state = "running";
+      server.failed = server.supervisor.run(server.lane, server.observers);
+      const failure = await server.failed;
       // The sidecar itself logs it for the shared server.
       if (kind !== "shared" && failure?.kind === "command-unusable")
         log.warn({ code: failure.spawnErrorCode }, "the command cannot be started");
@@ -527,7 +522,7 @@ export class Pool {
     }
   }
 
-  /** Never rejects: a defect of one session or lane must not keep the process running. */
+  /** Never rejects: a defect of a session or lane must not keep the process running. */
   async #end(server: PooledServer): Promise<void> {
     if (server.state === "stopping") return;
     server.state = "stopping";
@@ -544,7 +539,6 @@ export class Pool {
     defects.guard("lane end", () => lane.close("server lost"));
     await server.supervisor.stop().catch(() => undefined);
     server.kept?.release();
-    this.#unattributed += lane.calls.dropped.unattributed;
     this.#servers.delete(server);
     this.#startWaiting();
   }

@@ -37,13 +37,12 @@ export class PrivateSession {
     this.#onInitialized = onInitialized;
     // A session that is taken up was initialized at another replica, so its client does not send `notifications/initialized` again.
     this.isInitialized = onInitialized === undefined || streams.isTakenUp;
-    this.#questions = new Questions(calls, MAX_FORWARDED_REQUESTS);
-    this.#questions.onOverdue = (question) => {
+    this.#questions = new Questions(calls, MAX_FORWARDED_REQUESTS, (question) => {
       const reason = `The client did not answer ${shorten(question.method)} in time`;
       this.#questions.fail(question, JsonRpcErrorCode.SessionOrTimeout, reason);
       this.#emit(cancellation(question.id, "timeout"));
       calls.extend(calls.context.nowMs());
-    };
+    });
   }
 
   get isAsked(): boolean {
@@ -105,9 +104,7 @@ export class PrivateSession {
 
   ask(request: RequestMessage): void {
     const question = this.#questions.open(request);
-    if (question === undefined) return;
-    this.#questions.startDeadline(question);
-    this.#emit(requestToClient(request, question.id));
+    if (question !== undefined) this.#emit(requestToClient(request, question.id));
   }
 
   onLost(): void {

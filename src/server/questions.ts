@@ -20,7 +20,7 @@ export class Question {
   call: ClientCall | undefined;
   text = "";
   key = "";
-  /** By a client without a session. A key alone could be that of a question that the server has withdrawn. */
+  /** True once a client without a session has got it. A key alone could be that of a question that the server has withdrawn. */
   isShown = false;
   memory: Reservation | undefined;
   deadline: Timer | undefined;
@@ -31,27 +31,35 @@ export class Question {
   }
 }
 
-/** The open questions of one server, by the id for its client. Each is closed once: answered, refused, withdrawn or overdue. */
+/**
+ * The open questions of one server, by the id for its client. Each is closed once: answered, refused, withdrawn or overdue.
+ *
+ * - `PrivateSession`: for its session, in ten times REQUEST_TIMEOUT_MS.
+ * - `ModernSessions`: for the session whose call the server has answered with it, in the same time.
+ * - `SharedQuestions`: for the only call in flight, once there is just one. It is refused after 5 s without.
+ * - `AskingCall`: then for the client of that call, which has PARK_TIMEOUT_MS to come back with the answer.
+ */
 export class Questions extends Map<unknown, Question> {
   /** Minted here, so that a late answer never matches a question of the next server. */
   readonly ids = new RequestIds();
   readonly calls: Calls;
   /** The server has got an answer, or has withdrawn the question. */
   onClosed: (() => void) | undefined;
-  onOverdue: ((question: Question) => void) | undefined;
   readonly #maxCount: number;
+  readonly #onOverdue: ((question: Question) => void) | undefined;
   #progress = 0;
 
-  constructor(calls: Calls, maxCount = Infinity) {
+  /** @param onOverdue undefined if questions have no time of their own. */
+  constructor(calls: Calls, maxCount: number, onOverdue?: (question: Question) => void) {
     super();
-    [this.calls, this.#maxCount] = [calls, maxCount];
+    [this.calls, this.#maxCount, this.#onOverdue] = [calls, maxCount, onOverdue];
   }
 
   open(request: RequestMessage): Question | undefined {
     const { outline } = request;
     const { InvalidRequest, ServerError } = JsonRpcErrorCode;
     // The client might use the other value.
-    const isAmbiguous = outline.doubleAt(Slot.id) === "id" || outline.doubleAt(Slot.method) === "method";
+    const isAmbiguous = outline.doubles?.get(Slot.id) === "id" || outline.doubles?.get(Slot.method) === "method";
     if (isAmbiguous) this.refuse(request, InvalidRequest, "The id or the method of the request occurs twice");
     else if (this.size < this.#maxCount) return this.add(request, request.idText);
     else this.refuse(request, ServerError, `The client already has ${this.#maxCount} requests to answer`);
@@ -59,15 +67,14 @@ export class Questions extends Map<unknown, Question> {
   }
 
   add(request: RequestMessage, idText: string): Question {
-    const question = new Question(this.ids.mint(), idText, request);
+    const question = new Question(++this.ids.last, idText, request);
     this.set(question.id, question);
+    const onOverdue = this.#onOverdue;
+    if (onOverdue === undefined) return question;
+    const { context } = this.calls;
+    question.deadline = new Timer(context, () => onOverdue(question));
+    question.deadline.set(context.nowMs() + context.config.requestTimeoutMs * MAX_RENEWED_TIMES);
     return question;
-  }
-
-  startDeadline(question: Question): void {
-    const { config, nowMs, timers } = this.calls.context;
-    question.deadline = new Timer(timers, () => this.onOverdue?.(question));
-    question.deadline.set(nowMs() + config.requestTimeoutMs * MAX_RENEWED_TIMES);
   }
 
   /** @param call undefined for questions whose call is not known. */

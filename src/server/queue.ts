@@ -1,8 +1,7 @@
 import type { Context } from "../context.ts";
 import { HOLDER_SHARE } from "../memory.ts";
 import type { Upstream } from "../process/port.ts";
-import type { Call } from "./call.ts";
-import { type Semaphore, Turns } from "./slots.ts";
+import { type Call, type Semaphore, Turns } from "./call.ts";
 
 /** The part of the queue for messages of clients that need no slot. They are never evicted. */
 const SHARE_WITHOUT_SLOT = 1 / 2;
@@ -30,6 +29,7 @@ export class RequestQueue {
   readonly #owners = new Turns<object, OwnerQueues>();
   length = 0;
   #lengthWithSlot = 0;
+  /** Also of the calls whose arguments are checked. */
   queuedBytes = 0;
   /** Below 0 if calls have taken some above the limit. */
   #freeSlots: number;

@@ -1,12 +1,11 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { findMembers, findPath, stringOf } from "../json/find.ts";
+import { findMembers, findPath, stringOf } from "../json/read.ts";
 import { shorten } from "../json/text.ts";
 import { invalidParams, SidecarError } from "../mcp/errors.ts";
 import { findAmbiguity, MODERN_PROTOCOL_VERSIONS, type RequestMessage, Slot } from "../mcp/message.ts";
 import { type Envelope, readEnvelope } from "../mcp/translate.ts";
-import type { MemoryAccount } from "../memory.ts";
 import type { Reply } from "../session/reply.ts";
-import type { Principal } from "../session/session.ts";
+import type { Caller, Principal } from "../session/session.ts";
 
 const BASE64_FORM = /^=\?base64\?(.*)\?=$/i;
 const CANONICAL_BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
@@ -53,7 +52,7 @@ export interface StatelessRequest {
   readonly envelope: Envelope;
   readonly headers: IncomingHttpHeaders;
   readonly reply: Reply;
-  readonly memory: MemoryAccount;
+  readonly client: Caller;
   /** The token, which may be removed while the request waits. */
   readonly owner: Principal | undefined;
 }

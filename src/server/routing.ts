@@ -1,4 +1,4 @@
-import { findMembers, stringOf } from "../json/find.ts";
+import { findMembers, stringOf } from "../json/read.ts";
 import { shorten } from "../json/text.ts";
 import { isSubset, kindsOf, offeredKinds } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, type SidecarError } from "../mcp/errors.ts";
@@ -15,11 +15,8 @@ import type { Calls } from "./calls.ts";
 import { DesiredState, LegacyDriver, ModernDriver } from "./desired-state.ts";
 import { ModernSessions } from "./modern-sessions.ts";
 import { LIST_CHANGED, type PrivateSession } from "./private-session.ts";
-import { Questions } from "./questions.ts";
 import { UNKNOWN_TASK } from "./tasks.ts";
 import type { ServerTools } from "./tools.ts";
-
-const MAX_QUESTIONS = 64;
 
 /** The sidecar sends its own, or they have no meaning at a shared server. */
 const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([
@@ -34,13 +31,14 @@ const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([
  */
 export class Routing {
   readonly state = new DesiredState();
+  /** True for a private server, also when several sessions of its client share it. */
+  readonly isOfOneClient: boolean;
   readonly asking: SharedQuestions | undefined;
-  /** That of the current or the last run. Requests that wait have its form. */
+  /** The era of the current or the last run. Requests that wait have its form. */
   era: ServerEra;
   readonly #calls: Calls;
   readonly #tools: ServerTools;
   #private: PrivateSession | undefined;
-  readonly #isOfOneClient: boolean;
   readonly #legacy: LegacyDriver;
   readonly #modern: ModernDriver;
   readonly #sessions: ModernSessions;
@@ -53,13 +51,12 @@ export class Routing {
    */
   constructor(calls: Calls, tools: ServerTools, era: ServerEra = "legacy", first?: PrivateSession, onFree?: () => void) {
     [this.#calls, this.#tools, this.era, this.#private] = [calls, tools, era, first];
-    this.#isOfOneClient = first !== undefined;
-    const questions = new Questions(calls, MAX_QUESTIONS);
-    this.asking = onFree && new SharedQuestions(questions, onFree);
+    this.isOfOneClient = first !== undefined;
+    this.asking = onFree && new SharedQuestions(calls, onFree);
     this.#legacy = new LegacyDriver(calls, this.state, first !== undefined);
     this.#modern = new ModernDriver(calls, this.state, ({ lists }) => this.#onReopened(lists));
     this.#driver = era === "legacy" ? this.#legacy : this.#modern;
-    this.#sessions = new ModernSessions(questions, this.state);
+    this.#sessions = new ModernSessions(calls, this.state);
   }
 
   /** While one session has used a private server. Messages are for that session. */
@@ -84,13 +81,13 @@ export class Routing {
     const { method, outline } = request;
     const isModern = this.era === "modern";
     // What sessions want of a server without sessions is in requests of the sidecar itself.
-    if (isModern) this.#calls.noteClient(caller.memory.holder);
+    if (isModern) this.#calls.sent.noteClient(caller.memory.holder);
     this.#private?.onRequest(method);
     if (method === "logging/setLevel") return this.#driver.setLevel(caller, outline.stringAt(Slot.level));
     if (method === "resources/subscribe") return this.#driver.subscribe(caller, outline.stringAt(Slot.uri));
     if (method === "resources/unsubscribe") return this.#driver.unsubscribe(caller, outline.stringAt(Slot.uri));
     if (isModern) return this.#sessions.decide(caller, request, reply);
-    return !this.#isOfOneClient && method.startsWith("tasks/") ? this.#checkTask(caller, request) : undefined;
+    return !this.isOfOneClient && method.startsWith("tasks/") ? this.#checkTask(caller, request) : undefined;
   }
 
   /** @returns the text for the server; undefined if it must not get it. */
@@ -149,7 +146,7 @@ export class Routing {
     if (!calls.sendInternal(answer)) calls.dropped.request(request.method);
     if (!isPing) calls.dropped.question(request.method, "it is not known for which client it is");
     const [only, another] = isPing ? [] : calls.ofClients;
-    const askable = another === undefined && calls.hasOnePrincipal ? only?.reply.askable : undefined;
+    const askable = another === undefined && calls.sent.hasOnePrincipal ? only?.reply.askable : undefined;
     if (askable !== undefined && !isSubset(kinds, askable.declared)) askable.missing |= offeredKinds(kinds);
   }
 
@@ -159,6 +156,7 @@ export class Routing {
     this.era = era;
     this.#driver = era === "legacy" ? this.#legacy : this.#modern;
     this.#driver.onReady(handshake);
+    for (const { memory } of this.state.subscribers) this.#calls.sent.noteClient(memory.holder);
     for (const subscription of this.state.subscriptions) {
       if (era === "modern") subscription.open();
       else subscription.end();
@@ -171,7 +169,7 @@ export class Routing {
   onLost(): void {
     this.#private?.onLost();
     this.asking?.onLost();
-    this.#modern.onLost();
+    if (this.era === "modern") this.#modern.onLost();
   }
 
   /** Adds a caller that gets the messages for all clients. @param initialize that of a session. */
@@ -232,7 +230,7 @@ export class Routing {
     const mayLog = this.era === "modern" || this.state.level !== undefined;
     const inFlight = mayLog ? calls.ofClients.filter(({ reply }) => this.era === "legacy" || reply.logLevel !== undefined) : [];
     const [first, another] = inFlight;
-    if (first === undefined || !calls.hasOnePrincipal || inFlight.some(({ caller }) => caller !== first.caller))
+    if (first === undefined || !calls.sent.hasOnePrincipal || inFlight.some(({ caller }) => caller !== first.caller))
       return calls.dropped.notification("notifications/message");
     const { caller, reply } = first;
     // Each request of a client without a session has a level of its own.

@@ -2,8 +2,7 @@ import { createCipheriv, createDecipheriv, type KeyObject, randomBytes } from "n
 import { applyEdits } from "../json/edit.ts";
 import { decodeString } from "../json/text.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import { readMessage, type RequestMessage, Slot } from "../mcp/message.ts";
-import type { FoundResult } from "../mcp/translate.ts";
+import { readMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import type { SessionKeys } from "../session/ids.ts";
 import type { Principal } from "../session/session.ts";
 
@@ -21,11 +20,11 @@ const CONTENT = "JSON source";
  */
 export function sealState(
   keys: SessionKeys,
-  found: FoundResult,
+  { text, outline, edits = [] }: ResponseMessage,
   request: RequestMessage,
   owner: Principal | undefined,
 ): string | undefined {
-  const { text, edits, requestState: span } = found;
+  const span = outline.span(Slot.requestState);
   const [key] = keys.requestState;
   if (key === undefined || span === undefined || text[span.start] !== '"') return undefined;
   const nonce = randomBytes(NONCE_BYTES);

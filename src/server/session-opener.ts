@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Context } from "../context.ts";
-import { textOf } from "../json/find.ts";
+import { textOf } from "../json/read.ts";
 import { canBeAsked, capabilitiesOf } from "../mcp/capabilities.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { type Message, refusesRevision, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
@@ -14,20 +14,11 @@ import type { Reply } from "../session/reply.ts";
 import { type KnownSession, type Principal, Session } from "../session/session.ts";
 import type { SessionStore } from "../session/store.ts";
 import { SessionStreams } from "../session/streams.ts";
-import { RateLimit } from "../timers.ts";
 import type { HeldRequest } from "./calls.ts";
-import {
-  answerElsewhere,
-  internalError,
-  overloaded,
-  sessionNotFound,
-  sessionRateExceeded,
-  sharedServerOutdated,
-  tooManySessions,
-} from "./failures.ts";
+import { answerElsewhere, internalError, overloaded, sessionNotFound, sharedServerOutdated, tooManySessions } from "./failures.ts";
 import type { Pool, PooledServer } from "./pool.ts";
 
-/** Clients of older ids are told once too often that lists may have changed. */
+/** The client of an older id is told once too often that lists may have changed. */
 const MAX_UNOPENED = 1000;
 
 /** What a server at another replica is told about a client. @param initialize that of the client. */
@@ -48,25 +39,22 @@ export class SessionOpener {
   readonly #sessions: SessionStore;
   readonly #ids: SessionIds;
   readonly #eventLog: EventLog;
-  readonly #rate: RateLimit | undefined;
   readonly #mayLog: () => boolean;
   /** Sessions that no request has opened yet. Their clients have not read any list that may have changed. */
   readonly #unopened = new RecentMap<string, true>(MAX_UNOPENED);
 
   constructor(context: Context, pool: Pool, sessions: SessionStore, ids: SessionIds, eventLog: EventLog) {
     [this.#context, this.#pool, this.#sessions, this.#ids, this.#eventLog] = [context, pool, sessions, ids, eventLog];
-    const { sessionsPerMinute } = context.config;
     this.#mayLog = logLimiter(context.nowMs);
-    this.#rate = sessionsPerMinute === undefined ? undefined : new RateLimit(sessionsPerMinute);
   }
 
-  /** For Streamable HTTP. @param isTakenUp true if they follow others, of the same session. */
+  /** @param isTakenUp true if they follow others, of the same session. */
   createStreams(memory: MemoryAccount, isTakenUp = false): SessionStreams {
     return new SessionStreams(memory, this.#eventLog, isTakenUp);
   }
 
   /**
-   * Also for an accepted request that one server has refused.
+   * Answers `initialize`, also one that was accepted before, and that one server has refused.
    *
    * @param streams if its client cannot resume them, the session ends with its connection.
    * @param onOpen called before the response is sent. The session is open only if its server may be used now. Otherwise its first request
@@ -81,11 +69,11 @@ export class SessionOpener {
   ): void {
     const { memory, canResume } = streams;
     const joinable = this.#pool.findJoinable(request, streams);
-    if (joinable !== undefined && joinable.lane.calls.handshake === undefined) {
+    if (joinable !== undefined && !joinable.lane.isReady) {
       const again = (): void => this.initialize(reply, request, streams, owner, onOpen);
       return joinable.lane.hold({ owner: { memory }, reply, request }, again, (error) => reply.refuse(error));
     }
-    const server = this.#acquire(request, streams, joinable, !reply.isAccepted);
+    const server = this.#pool.acquire(request, streams, !reply.isAccepted);
     if (server instanceof SidecarError) return reply.refuse(server);
     const isPrivate = server.profile.kind === "private";
     server.lane.initialize({
@@ -96,7 +84,7 @@ export class SessionOpener {
         const claims = claimsOf(request, protocolVersion, isPrivate);
         const id = canResume ? this.#ids.issue(claims, owner) : undefined;
         const known = { id: id ?? randomUUID(), owner, protocolVersion, initialize: request };
-        const mustWait = isPrivate && server.lease !== "open" && streams !== server.profile.streams;
+        const mustWait = isPrivate && server.admits !== "all" && streams !== server.profile.streams;
         // No later request would find it.
         if (mustWait && id === undefined) return overloaded("another session of this client has it alone at first");
         if (mustWait) this.#unopened.set(known.id, true);
@@ -171,17 +159,17 @@ export class SessionOpener {
       if (!this.#pool.isDecided(known.initialize)) return this.#pool.shared.lane.whenReady(held, takeUp, onFailed);
       if (!startsServer && this.#pool.isPrivate(known.initialize)) return onTaken(answerElsewhere());
       const joinable = this.#pool.findJoinable(known.initialize, { canResume: true, memory });
-      if (joinable?.lease === "first") joinable.lane.hold(held, takeUp, onFailed);
-      else onTaken(this.#takeUp(known, memory, joinable));
+      if (joinable?.admits === "first") joinable.lane.hold(held, takeUp, onFailed);
+      else onTaken(this.#takeUp(known, memory));
     };
     takeUp("initialize" in found ? found : undefined);
   }
 
-  #takeUp(known: KnownSession, memory: MemoryAccount, joinable: PooledServer | undefined): Session | SidecarError {
+  #takeUp(known: KnownSession, memory: MemoryAccount): Session | SidecarError {
     const { initialize, owner } = known;
-    // Without the rate, a client that can sign ids would have as many sessions as it likes.
     const streams = this.createStreams(memory, !this.#unopened.delete(known.id));
-    const server = this.#acquire(initialize, streams, joinable, this.#ids.keys.isKnownTo(owner));
+    // Without the rate, a client that can sign ids would have as many sessions as it likes.
+    const server = this.#pool.acquire(initialize, streams, this.#ids.keys.isKnownTo(owner));
     const session = server instanceof SidecarError ? server : this.#open(server, streams, known);
     if (session instanceof Session) return session;
     if (!(server instanceof SidecarError)) this.#pool.release(server);
@@ -197,26 +185,6 @@ export class SessionOpener {
     const reason = "a server that started now refuses initialize; restart the sidecar, so that all are of one version";
     if (this.#mayLog()) log.warn({ reason }, "shared mcp server outdated");
     reply.fail(sharedServerOutdated());
-  }
-
-  /**
-   * The server of a new session, or the error. Without a place for the session, no server is started and nothing is queued.
-   *
-   * @param isLimited true if it counts for SESSIONS_PER_MINUTE.
-   */
-  #acquire(
-    initialize: RequestMessage,
-    streams: SessionStreams,
-    joinable: PooledServer | undefined,
-    isLimited: boolean,
-  ): PooledServer | SidecarError {
-    const { config, nowMs } = this.#context;
-    const acquire = this.#pool.findPlace(initialize, streams, joinable);
-    if (acquire instanceof SidecarError) return acquire;
-    if (!this.#sessions.hasRoomFor(streams.memory.holder)) return tooManySessions(this.#sessions.maxSessions);
-    const waitMs = isLimited ? this.#rate?.take(nowMs()) : undefined;
-    if (waitMs !== undefined) return sessionRateExceeded(config.sessionsPerMinute ?? 0, waitMs);
-    return acquire();
   }
 
   #open(server: PooledServer, streams: SessionStreams, known: KnownSession): Session | SidecarError {

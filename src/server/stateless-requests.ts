@@ -15,15 +15,15 @@ import {
 import type { MemoryAccount, MemoryHolder } from "../memory.ts";
 import type { UpstreamHandshake } from "../process/port.ts";
 import type { SessionKeys } from "../session/ids.ts";
-import type { Reply } from "../session/reply.ts";
+import { Reply } from "../session/reply.ts";
 import { AskingCall, type ParkedCalls } from "./asking-calls.ts";
-import { holdMessage, internalReply, internalRequest, resultTo } from "./call.ts";
+import { holdMessage, internalRequest } from "./call.ts";
 import { internalError, sessionOverloaded, shuttingDown } from "./failures.ts";
 import type { Lane } from "./lane.ts";
 import { sealState, unsealState } from "./sealed-state.ts";
 import type { Pool, PooledServer } from "./pool.ts";
 import { answersOf, checkQuestions, missingCapability } from "../mcp/questions.ts";
-import { StatelessClient } from "../session/session.ts";
+import { Caller } from "../session/session.ts";
 import { StatelessSubscriptions } from "./stateless-subscriptions.ts";
 import { readFilter } from "../mcp/subscription-filter.ts";
 import { TaskOwners, UNKNOWN_TASK } from "./tasks.ts";
@@ -44,7 +44,7 @@ export class StatelessRequests {
   readonly #pool: Pool;
   readonly #parked: ParkedCalls | undefined;
   readonly #bindings: { readonly keys: SessionKeys; readonly tasks: TaskOwners } | undefined;
-  readonly #clients = new Map<MemoryHolder, StatelessClient>();
+  readonly #clients = new Map<MemoryHolder, Caller>();
   readonly #subscriptions: StatelessSubscriptions;
   #requestCount = 0;
 
@@ -59,26 +59,35 @@ export class StatelessRequests {
   }
 
   get status() {
-    const { asks, era: serverEra = "unknown" } = this.#pool;
+    const { askingCount: servers, era: serverEra = "unknown" } = this.#pool;
     const [clients, subscriptions] = [this.#clients.size, this.#subscriptions.size];
     const parked = this.#parked?.status;
-    return { serverEra, requests: this.#requestCount, clients, subscriptions, asks: parked && { ...asks, parked } };
+    const asks = parked && { servers, unattributed: this.#context.counters.unattributed, parked };
+    return { serverEra, requests: this.#requestCount, clients, subscriptions, asks };
+  }
+
+  clientOf(memory: MemoryAccount): Caller {
+    const known = this.#clients.get(memory.holder);
+    if (known !== undefined) return known;
+    if (this.#clients.size >= this.#context.config.maxSessions) this.#forgetOldest();
+    const client = new Caller(memory);
+    this.#clients.set(memory.holder, client);
+    return client;
   }
 
   handle(stateless: StatelessRequest): void {
-    const { request, reply, memory } = stateless;
+    const { request, reply, client } = stateless;
     this.#requestCount++;
     const removed = removedMethod(request);
     if (removed !== undefined) return reply.fail(removed);
-    const client = this.#use(memory);
-    const parked = this.#parked?.find(request, memory.holder);
-    if (parked instanceof AskingCall) return this.#guard(reply, () => this.#continue(parked, stateless, client));
+    const parked = this.#parked?.find(request, client.memory.holder);
+    if (parked instanceof AskingCall) return this.#guard(reply, () => this.#continue(parked, stateless));
     // A server without sessions makes its own states.
     if (parked !== undefined && this.#pool.era === "legacy") return reply.fail(parked);
-    this.#find(stateless, client, (server, handshake) => this.#route(stateless, client, server, handshake));
+    this.#find(stateless, (server, handshake) => this.#route(stateless, server, handshake));
   }
 
-  #find({ request, envelope, reply, owner }: StatelessRequest, client: StatelessClient, onFound: Parameters<Pool["find"]>[2]): void {
+  #find({ request, envelope, reply, client, owner }: StatelessRequest, onFound: Parameters<Pool["find"]>[2]): void {
     const found = (server: PooledServer, handshake: UpstreamHandshake): void => {
       if (owner?.isRevoked !== true) this.#guard(reply, () => onFound(server, handshake));
       else reply.fail(new SidecarError("UNAUTHORIZED", "The token was removed while the request waited."));
@@ -94,27 +103,18 @@ export class StatelessRequests {
     this.#pool.endAllOf(holder);
   }
 
-  #use(memory: MemoryAccount): StatelessClient {
-    const known = this.#clients.get(memory.holder);
-    if (known !== undefined) return known;
-    if (this.#clients.size >= this.#context.config.maxSessions) this.#forgetOldest();
-    const client = new StatelessClient(memory);
-    this.#clients.set(memory.holder, client);
-    return client;
-  }
-
   #forgetOldest(): void {
     for (const [holder, client] of this.#clients)
       if (client.callsInFlight === 0 && this.#parked?.hasAnyOf(holder) !== true) return this.#forget(client);
   }
 
-  #forget(client: StatelessClient): void {
+  #forget(client: Caller): void {
     this.#clients.delete(client.memory.holder);
     for (const lane of this.#pool.lanes) lane.endCaller(client);
   }
 
-  #route(stateless: StatelessRequest, client: StatelessClient, { lane, params }: PooledServer, handshake: UpstreamHandshake): void {
-    const { request, headers, reply } = stateless;
+  #route(stateless: StatelessRequest, { lane, params }: PooledServer, handshake: UpstreamHandshake): void {
+    const { request, headers, reply, client } = stateless;
     const { method } = request;
     const isLegacy = handshake.era === "legacy";
     const tasks = isLegacy ? undefined : this.#bindings?.tasks;
@@ -123,17 +123,17 @@ export class StatelessRequests {
     const isAnsweredHere = method === "server/discover" || method === "subscriptions/listen";
     if (isAnsweredHere && this.#context.draining.aborted) return reply.fail(shuttingDown());
     if (method === "server/discover") return reply.answer("result", discoverResult(handshake.resultText, handshake.era));
-    if (method === "subscriptions/listen") return this.#subscriptions.listen(stateless, client, lane);
+    if (method === "subscriptions/listen") return this.#subscriptions.listen(stateless, lane);
     if (isLegacy && method.startsWith("tasks/")) return reply.fail(methodNotFound(method));
     const checked = method === "tools/call" ? params.check(request, headers) : undefined;
-    if (checked === undefined) this.#forward(stateless, client, lane, handshake);
+    if (checked === undefined) this.#forward(stateless, lane, handshake);
     else if (checked instanceof SidecarError) reply.fail(checked);
-    else void this.#forwardChecked(stateless, client, checked);
+    else void this.#forwardChecked(stateless, checked);
   }
 
   /** When its headers are checked, unless its client has left. Never rejects. */
-  async #forwardChecked(stateless: StatelessRequest, client: StatelessClient, checked: Promise<SidecarError | undefined>): Promise<void> {
-    const { request, reply } = stateless;
+  async #forwardChecked(stateless: StatelessRequest, checked: Promise<SidecarError | undefined>): Promise<void> {
+    const { request, reply, client } = stateless;
     const { maxSessionRequests } = this.#context.config;
     if (client.callsInFlight >= maxSessionRequests) return reply.fail(sessionOverloaded(maxSessionRequests));
     const held = holdMessage(client.memory, request.text);
@@ -143,20 +143,20 @@ export class StatelessRequests {
       return internalError(false);
     });
     held.release();
-    client.endCall();
+    client.endCall(this.#context.nowMs());
     this.#guard(reply, () => {
       if (error !== undefined) reply.fail(error);
       // The server may have been replaced by one of the other era.
-      else if (!reply.isFinished) this.#find(stateless, client, ({ lane }, handshake) => this.#forward(stateless, client, lane, handshake));
+      else if (!reply.isFinished) this.#find(stateless, ({ lane }, handshake) => this.#forward(stateless, lane, handshake));
     });
   }
 
-  #forward(stateless: StatelessRequest, client: StatelessClient, lane: Lane, handshake: UpstreamHandshake): void {
-    if (handshake.era === "legacy") this.#forwardToLegacy(stateless, client, lane, handshake);
-    else this.#forwardToModern(stateless, client, lane);
+  #forward(stateless: StatelessRequest, lane: Lane, handshake: UpstreamHandshake): void {
+    if (handshake.era === "legacy") this.#forwardToLegacy(stateless, lane, handshake);
+    else this.#forwardToModern(stateless, lane);
   }
 
-  #forwardToModern({ request, envelope, reply, owner }: StatelessRequest, client: StatelessClient, lane: Lane): void {
+  #forwardToModern({ request, envelope, reply, client, owner }: StatelessRequest, lane: Lane): void {
     const bindings = this.#bindings;
     const { declared, logLevel } = envelope;
     const { holder } = client.memory;
@@ -173,13 +173,13 @@ export class StatelessRequests {
     lane.request(client, reply, unsealed);
   }
 
-  #forwardToLegacy(stateless: StatelessRequest, client: StatelessClient, lane: Lane, handshake: UpstreamHandshake): void {
-    const { request, envelope, reply } = stateless;
+  #forwardToLegacy(stateless: StatelessRequest, lane: Lane, handshake: UpstreamHandshake): void {
+    const { request, envelope, reply, client } = stateless;
     const parked = this.#parked;
     // A call that waits for this request does not come here.
     const unknown = parked?.find(request, client.memory.holder);
     if (unknown instanceof SidecarError) return reply.fail(unknown);
-    this.#setLevel(stateless, client, lane);
+    this.#setLevel(stateless, lane);
     const mayAsk = ASKING_METHODS.has(request.method);
     const asking = mayAsk ? lane.routing.asking : undefined;
     const askable =
@@ -192,8 +192,8 @@ export class StatelessRequests {
     lane.request(client, reply, requestToLegacyServer(request, envelope));
   }
 
-  #continue(parked: AskingCall, stateless: StatelessRequest, client: StatelessClient): void {
-    const { request, reply } = stateless;
+  #continue(parked: AskingCall, stateless: StatelessRequest): void {
+    const { request, reply, client } = stateless;
     const { maxSessionRequests } = this.#context.config;
     const answers = answersOf(request);
     const lane = this.#pool.lanes.find(({ calls }) => calls === parked.calls);
@@ -202,17 +202,18 @@ export class StatelessRequests {
     const refusal = isOverloaded ? sessionOverloaded(maxSessionRequests) : lane.calls.inputRoomError([...answers.values()].join(""));
     if (refusal !== undefined) return reply.fail(refusal);
     this.#parked?.remove(parked);
-    this.#setLevel(stateless, client, lane);
+    this.#setLevel(stateless, lane);
     parked.resume(stateless, answers);
   }
 
   /** A server with sessions has one level for all: the most verbose that was ever wanted. Each request gets its own part of it. */
-  #setLevel({ envelope: { logLevel: level }, reply }: StatelessRequest, client: StatelessClient, lane: Lane): void {
+  #setLevel({ envelope: { logLevel: level }, reply, client }: StatelessRequest, lane: Lane): void {
     reply.logLevel = level ?? "off";
     const wanted = lane.routing.state.levelOf(client);
     if (level === undefined || (wanted !== undefined && isAtLeast(level, wanted))) return;
     if (lane.calls.capabilities["logging"] === undefined) return;
-    lane.request(client, internalReply(this.#context, resultTo()), internalRequest("logging/setLevel", { level }));
+    const unread = new Reply(this.#context, "0", this.#context.nowMs(), { finish: () => undefined });
+    lane.request(client, unread, internalRequest("logging/setLevel", { level }));
   }
 
   #guard(reply: Reply, handle: () => void): void {

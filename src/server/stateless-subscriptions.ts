@@ -1,31 +1,32 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type Context, onDrain } from "../context.ts";
 import { readCapabilities } from "../mcp/capabilities.ts";
+import { findPath } from "../json/read.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { readMessage, Slot } from "../mcp/message.ts";
 import { type MemoryAccount, type MemoryHolder, type Reservation, textMemoryBytes } from "../memory.ts";
-import type { Reply } from "../session/reply.ts";
+import { Reply, type ReplyTarget } from "../session/reply.ts";
 import { Timer } from "../timers.ts";
 import { outOfMemory } from "./failures.ts";
-import { internalReply, internalRequest, resultTo } from "./call.ts";
+import { internalRequest } from "./call.ts";
 import type { Lane } from "./lane.ts";
-import { StatelessClient } from "../session/session.ts";
+import { Caller } from "../session/session.ts";
 import type { StatelessRequest } from "./request-check.ts";
 import { accepts, contains, filterMembers, readFilter, type SubscriptionFilter, supportedPart } from "../mcp/subscription-filter.ts";
 import { withSubscriptionId } from "../mcp/translate.ts";
 import { acknowledge, end, ModernSubscription } from "./subscriptions.ts";
 
-/** Requests of one subscription at a time. All at once would exceed the limits of the lane. */
+/** The requests of one subscription at a time. All at once would exceed the limits of the lane. */
 const MAX_IN_FLIGHT = 16;
 
 const MAX_PENDING = 1000;
 
-/** On a server with sessions. To its lane it is a client of its own, which subscribes to each URI. */
-class LegacySubscription extends StatelessClient {
+/** A subscription at a server with sessions. To its lane it is a client of its own, which subscribes to each URI. */
+class LegacySubscription extends Caller {
   readonly #reply: Reply;
   readonly #lane: Lane;
   #accepted: SubscriptionFilter;
-  /** Those before the acknowledgement, or of this turn of the event loop. */
+  /** Notifications before the acknowledgement, or of this turn of the event loop. */
   readonly #pending = new Set<string>();
   readonly #pendingMemory: Reservation;
   #isAcknowledged = false;
@@ -65,12 +66,12 @@ class LegacySubscription extends StatelessClient {
     this.#lane.endCaller(this);
   }
 
-  deliver(text: string): void {
+  override deliver(text: string): void {
     this.deliverOnce(text);
   }
 
   /** A server may announce a change many times in one turn, to many subscriptions. Each gets it once. */
-  deliverOnce(text: string): void {
+  override deliverOnce(text: string): void {
     // The acknowledgement comes first (MCP 2026-07-28, basic/utilities/subscriptions).
     if (this.#isAcknowledged && this.#pending.size === 0) {
       setImmediate(() => this.#lane.context.defects.guard("subscription", () => this.#notify()));
@@ -85,7 +86,7 @@ class LegacySubscription extends StatelessClient {
     this.#pending.clear();
     this.#pendingMemory.resize(0);
     for (const text of texts) {
-      const message = readMessage(text, "server");
+      const message = readMessage(text);
       if (message.kind !== "notification") continue;
       if (accepts(this.#accepted, message.method, message.outline.stringAt(Slot.uri)))
         this.#reply.emit(withSubscriptionId(text, this.#reply.idText));
@@ -93,7 +94,7 @@ class LegacySubscription extends StatelessClient {
   }
 
   /** Ends gracefully if the restarted server cannot serve what was acknowledged. */
-  onRestarted(initializeResult: string | undefined): void {
+  override onRestarted(initializeResult: string | undefined): void {
     const supported = supportedPart(this.#accepted, readCapabilities(initializeResult ?? "{}"));
     if (initializeResult === undefined) end(this.#reply);
     else if (!this.#isAcknowledged) this.#accepted = supported;
@@ -102,27 +103,32 @@ class LegacySubscription extends StatelessClient {
 
   #subscribe(uri: string): Promise<"accepted" | "refused" | SidecarError> {
     return new Promise((resolve) => {
-      const target = resultTo((resultText, _reason, error) => resolve(error ?? (resultText === undefined ? "refused" : "accepted")));
-      this.#lane.request(this, internalReply(this.#lane.context, target), internalRequest("resources/subscribe", { uri }));
+      const { context } = this.#lane;
+      const finish: ReplyTarget["finish"] = (outcome) => {
+        if (outcome instanceof SidecarError) resolve(outcome);
+        else if (outcome !== undefined) resolve(findPath(outcome, 0, ["result"]) === undefined ? "refused" : "accepted");
+        return undefined;
+      };
+      this.#lane.request(this, new Reply(context, "0", context.nowMs(), { finish }), internalRequest("resources/subscribe", { uri }));
     });
   }
 }
 
-/** Of one client, with the resources in all of them: they may all begin, or end, in the same turn. */
+/** The limits of one client: all of its subscriptions may begin, or end, in the same turn. */
 const MAX_SUBSCRIPTIONS = 256;
 const MAX_CLIENT_URIS = 10_000;
 /** The URIs that a server with sessions is asked to watch for one subscription. A client is told which are accepted. */
 const MAX_URIS = 1024;
-/** Besides the text; and how often that may be in memory: as a request and as filters. */
+/** A subscription takes these besides its text, which may be in memory several times: as a request and as filters. */
 const SUBSCRIPTION_BYTES = 1024;
 const URI_BYTES = 256;
 const TEXT_COPIES = 3;
 
-/** Of all clients without sessions, at servers of either era (MCP 2026-07-28, server/subscriptions). */
+/** The subscriptions of clients without sessions, at servers of either era (MCP 2026-07-28, server/subscriptions). */
 export class StatelessSubscriptions {
   readonly #context: Context;
-  readonly #open = new Map<Reply, { readonly client: StatelessClient; readonly uriCount: number }>();
-  readonly #starting = new WeakMap<StatelessClient, Promise<void>>();
+  readonly #open = new Map<Reply, { readonly client: Caller; readonly uriCount: number }>();
+  readonly #starting = new WeakMap<Caller, Promise<void>>();
 
   constructor(context: Context) {
     this.#context = context;
@@ -133,8 +139,9 @@ export class StatelessSubscriptions {
     return this.#open.size;
   }
 
-  listen(stateless: StatelessRequest, client: StatelessClient, lane: Lane): void {
-    const { request, reply, memory } = stateless;
+  listen(stateless: StatelessRequest, lane: Lane): void {
+    const { request, reply, client } = stateless;
+    const { memory } = client;
     // A client at its limit costs no more than this.
     const own = this.#open.values().filter((each) => each.client === client);
     const [count, uriCount] = own.reduce(([sum, uris], each) => [sum + 1, uris + each.uriCount], [0, 0]);
@@ -167,14 +174,14 @@ export class StatelessSubscriptions {
     }
   }
 
-  /** Those of one client start one after another. Else it could use all places of the server. Never rejects. */
-  async #start(subscription: LegacySubscription, reply: Reply, client: StatelessClient | undefined): Promise<void> {
+  /** The subscriptions of one client start one after another. Else they could use all places of the server. Never rejects. */
+  async #start(subscription: LegacySubscription, reply: Reply, client: Caller | undefined): Promise<void> {
     const former = client && this.#starting.get(client);
     const { promise, resolve } = Promise.withResolvers<void>();
     if (client !== undefined) this.#starting.set(client, promise);
-    const { config, defects, nowMs, timers } = this.#context;
+    const { config, defects, nowMs } = this.#context;
     // Begins the stream even without an acknowledgement.
-    const timer = new Timer(timers, () => reply.keepAlive());
+    const timer = new Timer(this.#context, () => reply.keepAlive());
     timer.set(nowMs() + config.streamAfterMs);
     try {
       await former;

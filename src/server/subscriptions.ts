@@ -1,12 +1,12 @@
 import { applyEdits } from "../json/edit.ts";
-import { findMembers, findPath } from "../json/find.ts";
+import { findPath } from "../json/read.ts";
 import { SidecarError } from "../mcp/errors.ts";
-import { MetaKey, type NotificationMessage, type RequestMessage, Slot } from "../mcp/message.ts";
+import { MetaKey, type NotificationMessage, type RequestMessage, type ResponseMessage, Slot } from "../mcp/message.ts";
 import { contains, listChanges, readFilter, type SubscriptionFilter } from "../mcp/subscription-filter.ts";
 import { withSubscriptionId } from "../mcp/translate.ts";
 import type { MemoryHolder } from "../memory.ts";
-import type { Reply, ReplyTarget } from "../session/reply.ts";
-import type { Call } from "./call.ts";
+import type { Reply } from "../session/reply.ts";
+import type { Call, Outcome } from "./call.ts";
 import type { Calls } from "./calls.ts";
 import type { StatelessRequest } from "./request-check.ts";
 
@@ -28,8 +28,8 @@ export function end(reply: Reply): void {
 
 const EMPTY: SubscriptionFilter = { lists: new Set(), uris: new Set(), tasks: new Set() };
 
-/** At a server without sessions. Each run of it gets the request again, until the client or the server ends it. */
-export class ModernSubscription implements ReplyTarget {
+/** A subscription at a server without sessions. Each run gets the request again, until the client or the server ends it. */
+export class ModernSubscription {
   readonly #holder: MemoryHolder;
   readonly #reply: Reply;
   readonly #calls: Calls;
@@ -37,8 +37,8 @@ export class ModernSubscription implements ReplyTarget {
   #call: Call | undefined;
   #accepted: SubscriptionFilter | undefined;
 
-  constructor(calls: Calls, { reply, request, memory }: StatelessRequest) {
-    [this.#calls, this.#reply, this.#request, this.#holder] = [calls, reply, request, memory.holder];
+  constructor(calls: Calls, { reply, request, client }: StatelessRequest) {
+    [this.#calls, this.#reply, this.#request, this.#holder] = [calls, reply, request, client.memory.holder];
   }
 
   get wireId(): number | undefined {
@@ -46,8 +46,8 @@ export class ModernSubscription implements ReplyTarget {
   }
 
   open(): void {
-    this.#calls.noteClient(this.#holder);
-    this.#call = this.#calls.openStream(this, this.#request);
+    this.#calls.sent.noteClient(this.#holder);
+    this.#call = this.#calls.openStream(this.#request, (_hasResult, outcome) => this.#onEnded(outcome));
   }
 
   onNotification({ method, text, outline }: NotificationMessage): void {
@@ -71,18 +71,16 @@ export class ModernSubscription implements ReplyTarget {
     this.#calls.endStream(this.#call, "the subscription has ended");
   }
 
-  finish(outcome: string | SidecarError | undefined): undefined {
-    // If the server was lost, the next one gets the request again.
-    if (outcome instanceof SidecarError && outcome.code === "UPSTREAM_EXITED") return;
-    if (outcome instanceof SidecarError) this.end();
-    else if (outcome !== undefined) this.#onResponse(outcome);
+  #onEnded(outcome: Outcome): void {
+    if (outcome instanceof SidecarError) {
+      // If the server was lost, the next one gets the request again.
+      if (outcome.code !== "UPSTREAM_EXITED") this.end();
+    } else if (typeof outcome !== "string" && "outline" in outcome) this.#onResponse(outcome);
   }
 
-  #onResponse(text: string): void {
-    const [result, error] = findMembers(text, 0, ["result", "error"]).spans;
-    if (error !== undefined) return this.#reply.answer("error", text.slice(error.start, error.end));
-    if (result === undefined) return this.end();
-    const resultText = text.slice(result.start, result.end);
+  #onResponse({ isError, outline }: ResponseMessage): void {
+    if (isError) return this.#reply.answer("error", outline.textAt(Slot.error) ?? "");
+    const resultText = outline.textAt(Slot.result) ?? "";
     const id = findPath(resultText, 0, ["_meta", MetaKey.subscriptionId]);
     const edits = id === undefined ? [] : [{ ...id, text: this.#reply.idText }];
     this.#reply.answer("result", applyEdits(resultText, edits));

@@ -52,27 +52,23 @@ export const MAX_TOKENS = 1024;
 /** The tasks of clients (MCP 2025-11-25, basic/utilities/tasks): calls that go on after their response. */
 export class ClientTasks {
   readonly owners = new TaskOwners();
-  readonly #tokens = new RecentMap<unknown, { readonly caller: Caller; readonly tokenText: string }>(MAX_TOKENS);
+  readonly tokens = new RecentMap<unknown, { readonly caller: Caller; readonly tokenText: string }>(MAX_TOKENS);
 
   add({ wireId, caller, progressTokenText: tokenText }: Call, response: ResponseMessage): void {
     if (caller === undefined) return;
     this.owners.add(response.outline.stringAt(Slot.taskId), caller.memory.holder);
-    if (tokenText !== undefined) this.#tokens.set(wireId, { caller, tokenText });
+    if (tokenText !== undefined) this.tokens.set(wireId, { caller, tokenText });
   }
 
   /** Its request is no longer in flight. @returns false for an unknown token. */
   deliverProgress(message: NotificationMessage): boolean {
-    const owner = this.#tokens.get(progressTokenOf(message));
+    const owner = this.tokens.get(progressTokenOf(message));
     owner?.caller.deliver?.(notificationToClient(message, Slot.progressToken, owner.tokenText));
     return owner !== undefined;
   }
 
   endCaller(caller: Caller): void {
-    for (const [id, owner] of this.#tokens) if (owner.caller === caller) this.#tokens.delete(id);
-  }
-
-  clear(): void {
-    this.#tokens.clear();
+    for (const [id, owner] of this.tokens) if (owner.caller === caller) this.tokens.delete(id);
   }
 }
 

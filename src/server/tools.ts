@@ -1,12 +1,11 @@
+import { shorten } from "../json/text.ts";
 import { estimatedBytes, MAX_VALUE_BYTES, readValue } from "../json/value.ts";
-import { readCapabilities } from "../mcp/capabilities.ts";
-import type { SidecarError, SidecarErrorCode } from "../mcp/errors.ts";
-import { isJsonObject, type JsonObject, type NotificationMessage, type RequestMessage } from "../mcp/message.ts";
-import type { UpstreamHandshake } from "../process/port.ts";
+import { SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
+import { isJsonObject, type JsonObject, type NotificationMessage, type RequestMessage, Slot } from "../mcp/message.ts";
 import type { Transform } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import { RateLimit, Timer } from "../timers.ts";
-import type { Call, CallLimits, CallVerdict, OnInternalResult } from "./call.ts";
+import type { Call, CallLimits, CallVerdict } from "./call.ts";
 import type { Calls } from "./calls.ts";
 
 /**
@@ -110,6 +109,7 @@ const MAX_FAILURES = 3;
 
 /** Tools with longer names are not kept. In UTF-16 units. */
 const MAX_NAME_LENGTH = 1000;
+const MAX_ERROR_LENGTH = 500;
 
 /**
  * The tools of a lane's current generation. If there is a watcher, client requests wait until it has them. A server that answers without
@@ -119,7 +119,6 @@ export class ServerTools {
   version = 0;
   readonly #calls: Calls;
   readonly #watcher: LanePolicy | undefined;
-  #handshake: UpstreamHandshake | undefined;
   #isInitialized = false;
   /** True if they are listed, page by page, and again after each change. */
   #isOpen = false;
@@ -132,15 +131,12 @@ export class ServerTools {
 
   /** @param watcher the policy if it needs the tools. With RETRY=read-only, they are listed even without one. */
   constructor(calls: Calls, watcher: LanePolicy | undefined) {
-    const { context } = calls;
     this.#calls = calls;
     this.#watcher = watcher;
-    const list = (): void => {
+    this.#delayed = new Timer(calls.context, () => {
       this.#isListing = false;
       this.#listAgain();
-    };
-    const fail = (): void => this.#onListed(noList("the sidecar could not ask for them"));
-    this.#delayed = new Timer(context.timers, () => context.defects.guard("tool listing", list, fail));
+    });
   }
 
   get areAwaited(): boolean {
@@ -153,15 +149,14 @@ export class ServerTools {
    * @param timeoutMs for all pages together.
    */
   list(timeoutMs: number): Promise<ToolList> {
-    if (this.#handshake === undefined) return Promise.resolve(noList("the server is not ready"));
+    if (!this.#calls.queue.isReady) return Promise.resolve(noList("the server is not ready"));
     if (!this.#hasToolsCapability) return Promise.resolve({ tools: [], problem: undefined });
     const { nowMs } = this.#calls.context;
     const endMs = nowMs() + timeoutMs;
     return new Promise((resolve) => this.#ask(resolve, () => ({ timeoutMs: Math.max(0, endMs - nowMs()) })));
   }
 
-  onReady(handshake: UpstreamHandshake): void {
-    this.#handshake = handshake;
+  onReady(): void {
     this.version++;
     this.#failures = 0;
     this.#calls.readOnlyTools = new Set();
@@ -174,12 +169,16 @@ export class ServerTools {
   /** Before `notifications/initialized`, the server must not get requests. */
   onInitialized(): void {
     this.#isInitialized = true;
-    this.#open();
+    if (this.#watcher === undefined ? this.#calls.context.config.retry !== "read-only" : !this.#hasToolsCapability) return;
+    this.#isOpen = true;
+    this.#listAgain();
   }
 
   /** A client request waits. Its client may not be initialized yet; the tools are then listed before that, too. */
   onWaiting(): void {
-    if (!this.#isOpen && this.#handshake !== undefined) this.#open();
+    if (this.#isOpen || !this.#calls.queue.isReady || !this.#hasToolsCapability) return;
+    this.#isOpen = true;
+    this.#listAgain();
   }
 
   onChanged(): void {
@@ -189,25 +188,13 @@ export class ServerTools {
     this.#listAgain();
   }
 
-  /** Its read-only tools are kept for the calls that were in flight. */
+  /** A listing that fails from now on says nothing about the server. Its read-only tools are kept for the calls that were in flight. */
   onLost(): void {
-    this.close();
     this.#watcher?.onLost();
-  }
-
-  /** A listing that fails from now on says nothing about the server. */
-  close(): void {
-    this.#handshake = undefined;
     this.#isInitialized = this.#isOpen = this.#isOutdated = false;
     this.#restarts = 0;
     if (this.#delayed.atMs !== Infinity) this.#isListing = false;
     this.#delayed.clear();
-  }
-
-  #open(): void {
-    if (this.#watcher === undefined ? this.#calls.context.config.retry !== "read-only" : !this.#hasToolsCapability) return;
-    this.#isOpen = true;
-    this.#listAgain();
   }
 
   #listAgain(): void {
@@ -229,17 +216,26 @@ export class ServerTools {
    */
   #ask(onListed: (list: ToolList) => void, limits?: () => CallLimits): void {
     const pages = readToolPages();
-    const onResult: OnInternalResult = (text, reason, error) => {
-      if (text === undefined || (limits === undefined && this.#isOutdated && this.#restarts < MAX_RESTARTS))
-        return onListed({ tools: undefined, problem: reason, code: error?.code });
+    const read = (text: string): void => {
       const { done, value } = pages.next(text);
-      if (done !== true) return void this.#calls.requestOwn("tools/list", value, undefined, onResult, limits?.());
+      if (done !== true) return void this.#calls.requestOwn("tools/list", value, onEnded, limits?.());
       const { tools, problem } = value;
       if (tools !== undefined && problem !== undefined)
         this.#calls.context.log.warn({ method: "tools/list", count: tools.length, reason: problem }, "tools/list is not complete");
       onListed(value);
     };
-    onResult("");
+    const onEnded: Call["onEnded"] = (_hasResult, outcome) => {
+      if (outcome instanceof SidecarError) return onListed({ ...noList(outcome.message), code: outcome.code });
+      if (typeof outcome === "string" || "resultText" in outcome) return;
+      const { outline } = outcome;
+      const text = outline.textAt(Slot.result);
+      if (text === undefined)
+        onListed(noList(`the server answered with an error: ${shorten(outline.textAt(Slot.error) ?? "", MAX_ERROR_LENGTH)}`));
+      else if (limits === undefined && this.#isOutdated && this.#restarts < MAX_RESTARTS)
+        onListed({ tools: undefined, problem: undefined });
+      else read(text);
+    };
+    read("");
   }
 
   readonly #onListed = ({ tools, problem = "no result", code }: ToolList): void => {
@@ -264,8 +260,8 @@ export class ServerTools {
     // Outdated annotations must not be used.
     if (!areOutdated)
       calls.readOnlyTools = namesOf(tools, ({ name, annotations }) => String(name).length <= MAX_NAME_LENGTH && isReadOnly(annotations));
-    if (this.#watcher === undefined || this.#handshake === undefined) return;
-    this.#watcher.onTools(tools, this.#handshake.generation);
+    if (this.#watcher === undefined) return;
+    this.#watcher.onTools(tools, calls.lastHandshake?.generation ?? 0);
     // Even if the slots were open: queued calls were accepted with the former tools, and need a review.
     queue.blocks.add("tools");
     this.#review(this.#watcher);
@@ -282,7 +278,7 @@ export class ServerTools {
       return this.#calls.upstream.restart("tools-not-listed", `tools/list did not return the tools: ${problem}`);
     if (!this.areAwaited && (watcher !== undefined || this.#hasToolsCapability)) {
       this.#calls.context.log.warn(
-        { method: "tools/list", generation: this.#handshake?.generation, reason: problem },
+        { method: "tools/list", generation: this.#calls.lastHandshake?.generation, reason: problem },
         "tools not listed: the known tools stay in effect",
       );
     }
@@ -300,6 +296,6 @@ export class ServerTools {
   }
 
   get #hasToolsCapability(): boolean {
-    return this.#handshake !== undefined && readCapabilities(this.#handshake.resultText)["tools"] !== undefined;
+    return this.#calls.capabilities["tools"] !== undefined;
   }
 }

@@ -13,12 +13,12 @@ export interface LoggedEvent {
   readonly place: Place<LoggedEvent>;
 }
 
-/** Of one stream in the log, so that a flooded one does not evict the events of all others. */
+/** One stream has at most this share of the log, so that a flooded one does not evict the events of all others. */
 const STREAM_SHARE = 1 / 4;
 
 const BYTES_PER_EVENT = 512;
 
-/** In order of arrival. They are limited in memory and age: the oldest are dropped first. */
+/** The events of all streams, in order of arrival. The oldest are dropped first, by memory and age. */
 export class EventLog {
   /** Names this process in event ids, anew after each restart: 8 hexadecimal digits. */
   readonly replica = randomBytes(4).toString("hex");
@@ -30,7 +30,7 @@ export class EventLog {
 
   constructor(context: Context) {
     this.#context = context;
-    this.#expiry = new Timer(context.timers, (nowMs) => this.#expire(nowMs));
+    this.#expiry = new Timer(context, (nowMs) => this.#expire(nowMs));
     context.memory.onShortage("replay", (bytes, holder) => this.#drop(bytes, holder));
   }
 
@@ -57,7 +57,7 @@ export class EventLog {
     return eventCount > replayMaxEvents || bytes > replayMaxBytes * STREAM_SHARE;
   }
 
-  /** Without a call of its owner's `forget`. */
+  /** Does not call `forget` of the owner. */
   remove(event: LoggedEvent): void {
     if (!event.place.isInOrder) return;
     event.place.leave();
@@ -93,12 +93,12 @@ export class EventLog {
   }
 }
 
-/** In UTF-16 units. A longer text is not copied. */
+/** A longer text is not copied. In UTF-16 units. */
 const MAX_COPIED_LENGTH = 16 * 1024;
 
 /** The events of one stream, oldest first. */
 export class KeptEvents {
-  /** Of the newest event, kept or not; 0 before the first. Only this object changes it. */
+  /** The number of the newest event, kept or not; 0 before the first. */
   lastSequence: number;
   readonly #account: MemoryAccount;
   readonly #log: EventLog | undefined;
@@ -106,7 +106,6 @@ export class KeptEvents {
   readonly #events = new Map<number, LoggedEvent>();
   #bytes = 0;
 
-  /** @param onEmpty called when the last kept event was dropped. */
   constructor(account: MemoryAccount, log: EventLog | undefined, onEmpty: () => void = () => undefined, lastSequence = 0) {
     [this.#account, this.#log, this.#onEmpty, this.lastSequence] = [account, log, onEmpty, lastSequence];
   }
@@ -123,7 +122,7 @@ export class KeptEvents {
   add(text: string): Pick<LoggedEvent, "sequence" | "text"> {
     const sequence = ++this.lastSequence;
     if (this.#log === undefined) return { sequence, text };
-    // A message of a batch is a slice of its text, and would keep the whole batch in memory.
+    // A message of a batch is a slice, which would keep the whole batch in memory.
     const copy = text.length < MAX_COPIED_LENGTH ? Buffer.from(text).toString() : text;
     const event = this.#log.append(this.#account, this, sequence, copy);
     this.#events.set(event.sequence, event);

@@ -19,9 +19,7 @@ export interface Askable {
  */
 export type Transform = (text: string, idText: string, response?: ResponseMessage) => string | SidecarError;
 
-/**
- * Where a reply goes: an HTTP response, a part of one, or the sidecar itself, which has `finish` only. Nothing is called after `finish`.
- */
+/** An HTTP response, a part of one, or the sidecar itself, which has `finish` only. Nothing is called after `finish`. */
 export interface ReplyTarget {
   readonly isListening?: boolean;
   emit?(text: string): boolean;
@@ -43,7 +41,7 @@ export class Reply {
   readonly acceptedAtMs: number;
   /** Undefined for a request of the sidecar itself. */
   record: RequestRecord | undefined;
-  /** Of this request; `off` for no log messages. Undefined if it does not say. */
+  /** The level that the request names; `off` for no log messages. */
   logLevel: string | undefined;
   askable: Askable | undefined;
   /** Called once if the client disconnects before the end, and cannot reconnect. */
@@ -52,7 +50,7 @@ export class Reply {
   onEnd: (() => void) | undefined;
   /** Applied from the last to the first. */
   readonly transforms: Transform[] = [];
-  /** The request counts until its end. Only the reply changes it. */
+  /** The request counts until its end. */
   isAccepted = false;
   isFinished = false;
   readonly #context: Context;
@@ -87,83 +85,76 @@ export class Reply {
     if (!this.isFinished) this.#target.keepAlive?.();
   }
 
-  /** @param response the server's message, if the text differs from it in the id only. */
-  respond(text: string, response?: ResponseMessage): void {
-    let [shown, known] = [text, response];
-    for (let index = this.transforms.length - 1; index >= 0; index--) {
+  /**
+   * If a defect prevents the response, the reply can still be finished with an error.
+   *
+   * @param outcome JSON text, which the transforms change, or an error; undefined if the client has cancelled the request.
+   * @param response the server's message, if the text differs from it in the id only.
+   */
+  respond(outcome: string | SidecarError | undefined, response?: ResponseMessage): void {
+    let [shown, known] = [outcome, response];
+    for (let index = this.transforms.length - 1; index >= 0 && typeof shown === "string"; index--) {
       const changed = this.transforms[index]?.(shown, this.idText, known);
-      if (changed instanceof SidecarError) return this.#end(changed);
       if (changed === undefined || changed === shown) continue;
       [shown, known] = [changed, undefined];
     }
-    this.#end(shown, known);
-  }
-
-  /** Finishes with a response of the sidecar. @param text the JSON text of the member. */
-  answer(member: "result" | "error", text: string): void {
-    this.respond(`{"jsonrpc":"2.0","id":${this.idText},"${member}":${text}}`);
-  }
-
-  fail(error: SidecarError): void {
-    this.#end(error);
-  }
-
-  /** It counts as rejected, unless it was accepted before. */
-  refuse(error: SidecarError): void {
-    if (!this.isAccepted && !this.isFinished) this.#context.counters.byKey.refusals.count(error.code);
-    this.#end(error);
-  }
-
-  dismiss(): void {
-    this.#end(undefined);
-  }
-
-  /** The client has disconnected and cannot reconnect. */
-  disconnect(): void {
-    if (this.isFinished) return;
-    this.isFinished = true;
-    const { defects } = this.#context;
-    defects.guard("client disconnect", () => this.onDisconnect?.());
-    defects.guard("client disconnect", () => this.#callOnEnd());
-    this.#record("unread");
-  }
-
-  /** If a defect prevents the response, the reply can still be finished with an error. */
-  #end(outcome: string | SidecarError | undefined, response?: ResponseMessage): void {
     if (this.isFinished) return;
     if (this.onEnd !== undefined) this.#callOnEnd();
     if (this.isFinished) return;
     this.isFinished = true;
     let body: string | undefined;
     try {
-      body = this.#target.finish(outcome, this);
+      body = this.#target.finish(shown, this);
     } catch (error) {
       this.isFinished = false;
       throw error;
     }
-    if (!this.isAccepted && this.record === undefined) return;
-    if (outcome instanceof SidecarError) {
-      if (this.record !== undefined) this.record.isRejected = !outcome.details.sent;
-      return this.#record(outcome.code, body);
+    const { record, isAccepted } = this;
+    if (!isAccepted && record === undefined) return;
+    let ending: RequestEnding = "dismissed";
+    if (shown instanceof SidecarError) {
+      ending = shown.code;
+      if (record !== undefined) record.isRejected = !shown.details.sent;
+    } else if (body !== undefined) {
+      // The target may have had no room for the response.
+      const isError = body === shown && known !== undefined ? known.isError : isErrorResponse(body);
+      ending = isError ? "errors" : "results";
     }
-    if (body === undefined) return this.#record("dismissed");
-    // The target may have had no room for the response.
-    const isError = body === outcome && response !== undefined ? response.isError : isErrorResponse(body);
-    this.#record(isError ? "errors" : "results", body);
+    this.#context.records.ended(record, isAccepted, ending, body);
+  }
+
+  /** @param text the JSON text of the member. */
+  answer(member: "result" | "error", text: string): void {
+    this.respond(`{"jsonrpc":"2.0","id":${this.idText},"${member}":${text}}`);
+  }
+
+  fail(error: SidecarError): void {
+    this.respond(error);
+  }
+
+  /** It counts as rejected, unless it was accepted before. */
+  refuse(error: SidecarError): void {
+    if (!this.isAccepted && !this.isFinished) this.#context.counters.byKey.refusals.count(error.code);
+    this.respond(error);
+  }
+
+  dismiss(): void {
+    this.respond(undefined);
+  }
+
+  /** The client has disconnected and cannot reconnect. */
+  disconnect(): void {
+    if (this.isFinished) return;
+    this.isFinished = true;
+    const { defects, records } = this.#context;
+    defects.guard("client disconnect", () => this.onDisconnect?.());
+    defects.guard("client disconnect", () => this.#callOnEnd());
+    records.ended(this.record, this.isAccepted, "unread");
   }
 
   #callOnEnd(): void {
     const { onEnd } = this;
     this.onEnd = undefined;
     onEnd?.();
-  }
-
-  #record(ending: RequestEnding, body?: string): void {
-    const { counters, records } = this.#context;
-    if (this.isAccepted) {
-      if (ending === "results" || ending === "errors" || ending === "dismissed" || ending === "unread") counters.answers[ending]++;
-      else counters.byKey.failures.count(ending);
-    }
-    if (this.record !== undefined) records.ended(this.record, ending, body);
   }
 }

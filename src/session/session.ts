@@ -6,51 +6,10 @@ import type { Reply } from "./reply.ts";
 import type { SessionStreams } from "./streams.ts";
 
 /**
- * The sender of requests: a session, or a client without one. The object is the key for fairness, rates and limits. A lane may keep state
- * for it until `endCaller`.
+ * The sender of requests: a session, or a client without one (a principal, or without tokens a peer address). The object is the key for
+ * fairness, rates and limits. A lane may keep state for it until `endCaller`.
  */
-export interface Caller {
-  readonly memory: MemoryAccount;
-  readonly callsInFlight: number;
-  beginCall(): void;
-  endCall(nowMs: number): void;
-  /** For a message that belongs to no request in flight. Undefined without a stream for it. */
-  deliver?(text: string): void;
-  /** Unless the same text is waiting already. */
-  deliverOnce?(text: string): void;
-  /**
-   * A restarted server is ready.
-   *
-   * @param initializeResult undefined if it has no sessions now.
-   */
-  onRestarted?(initializeResult: string | undefined): void;
-}
-
-/** One object for each auth token, without the token itself. */
-export interface Principal {
-  readonly isRevoked: boolean;
-  /** For the log. It has no part of the token. */
-  readonly name: string;
-  /** The same in all replicas. It must not be shown: it would confirm guesses of a short token. */
-  readonly fingerprint: string;
-  /** Derived from the token; undefined if that is too short. */
-  readonly sessionKey: KeyObject | undefined;
-}
-
-/** The port of a session to its lane. */
-export interface SessionLane {
-  /** Finishes the reply with the server's response, or with an error. */
-  request(caller: Caller, reply: Reply, request: RequestMessage): void;
-  notify(session: Session, notification: NotificationMessage): SidecarError | undefined;
-  answer(session: Session, response: ResponseMessage): SidecarError | undefined;
-  /** Lists may have changed. The session is told what the server would tell it. */
-  announceLists(session: Session): void;
-  /** Cancels its requests and removes its state. Must be called at the end of each caller. */
-  endCaller(caller: Caller): void;
-}
-
-/** A client of the stateless revisions: a principal, or without tokens a peer address. Its requests share limits and rates. */
-export class StatelessClient implements Caller {
+export class Caller {
   readonly memory: MemoryAccount;
   callsInFlight = 0;
 
@@ -62,9 +21,42 @@ export class StatelessClient implements Caller {
     this.callsInFlight++;
   }
 
-  endCall(): void {
+  endCall(_nowMs: number): void {
     this.callsInFlight--;
   }
+
+  /** Sends a message that belongs to no request in flight. Undefined without a stream for it. */
+  deliver?(text: string): void;
+  /** Does nothing if the same text is waiting already. */
+  deliverOnce?(text: string): void;
+  /**
+   * A restarted server is ready.
+   *
+   * @param initializeResult undefined if it has no sessions now.
+   */
+  onRestarted?(initializeResult: string | undefined): void;
+}
+
+/** There is one object for each auth token, without the token itself. */
+export interface Principal {
+  readonly isRevoked: boolean;
+  /** Shown in the log. It has no part of the token. */
+  readonly name: string;
+  /** The same in all replicas. It must not be shown: it would confirm guesses of a short token. */
+  readonly fingerprint: string;
+  /** Derived from the token; undefined if that is too short. */
+  readonly sessionKey: KeyObject | undefined;
+}
+
+export interface SessionLane {
+  /** Finishes the reply with the server's response, or with an error. */
+  request(caller: Caller, reply: Reply, request: RequestMessage): void;
+  notify(session: Session, notification: NotificationMessage): SidecarError | undefined;
+  answer(session: Session, response: ResponseMessage): SidecarError | undefined;
+  /** Lists may have changed. The session is told what the server would tell it. */
+  announceLists(session: Session): void;
+  /** Cancels its requests and removes its state. Must be called at the end of each caller. */
+  endCaller(caller: Caller): void;
 }
 
 /** A session as its id tells of it. One that is not open here may be taken up. */
@@ -76,13 +68,12 @@ export interface KnownSession {
   readonly initialize: RequestMessage;
 }
 
-/** `initialize` has opened it, here or at another replica. Only the session changes its own state. */
-export class Session implements Caller {
+/** `initialize` has opened it, here or at another replica. */
+export class Session extends Caller {
   readonly id: string;
   readonly protocolVersion: string;
   readonly lane: SessionLane;
   readonly streams: SessionStreams;
-  readonly memory: MemoryAccount;
   /** The only principal that may use it; undefined if no token is required. */
   readonly owner: Principal | undefined;
   onUsed: (() => void) | undefined;
@@ -90,18 +81,18 @@ export class Session implements Caller {
   onEnd: ((isOver: boolean) => void) | undefined;
   /** The time of the last message, the last end of a request, or the last close of a stream. */
   lastUsedAtMs: number;
-  callsInFlight = 0;
   hasCalled = false;
   hasEnded = false;
   /** Its server ends: its requests wait until it is evicted, and then go to another one. */
   isMoving = false;
-  /** HTTP requests that arrive, or whose response is not read. Who adds one must call `endRequest`. */
+  /** HTTP requests that arrive, or whose response is not read. An `Exchange` counts them. */
   openRequests = 0;
   #mustHearOfLists: boolean;
 
   constructor({ id, owner, protocolVersion }: Omit<KnownSession, "initialize">, lane: SessionLane, streams: SessionStreams, nowMs: number) {
+    super(streams.memory);
     [this.id, this.owner, this.protocolVersion] = [id, owner, protocolVersion];
-    [this.lane, this.streams, this.memory] = [lane, streams, streams.memory];
+    [this.lane, this.streams] = [lane, streams];
     this.lastUsedAtMs = nowMs;
     this.#mustHearOfLists = streams.isTakenUp;
   }
@@ -111,15 +102,14 @@ export class Session implements Caller {
     this.#mustHearOfLists = false;
   }
 
-  deliver(text: string): void {
+  override deliver(text: string): void {
     this.streams.emit(text);
   }
 
-  deliverOnce(text: string): void {
+  override deliverOnce(text: string): void {
     this.streams.emitOnce(text);
   }
 
-  /** It sends a request, waits for a response or reads it, or has a stream open. */
   get isInUse(): boolean {
     return this.callsInFlight > 0 || this.openRequests > 0 || this.streams.isAttached;
   }
@@ -129,17 +119,12 @@ export class Session implements Caller {
     this.onUsed?.();
   }
 
-  endRequest(nowMs: number): void {
-    this.openRequests--;
-    this.touch(nowMs);
-  }
-
-  beginCall(): void {
+  override beginCall(): void {
     this.hasCalled = true;
     this.callsInFlight++;
   }
 
-  endCall(nowMs: number): void {
+  override endCall(nowMs: number): void {
     this.callsInFlight--;
     // The session was in use until now, even if its client sent nothing meanwhile.
     if (this.openRequests === 0) this.touch(nowMs);

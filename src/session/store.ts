@@ -5,17 +5,17 @@ import type { Principal, Session } from "./session.ts";
 
 interface Holding {
   count: number;
-  /** By last use. */
+  /** The longest unused first. */
   readonly order: LinkedOrder<Session>;
 }
 
-/** Without request and stream. A person reads and types meanwhile. */
+/** A session without request and stream is not abandoned before. A person reads and types meanwhile. */
 const ABANDONED_MS = 60_000;
 const SEARCH_MS = 1000;
 
 /**
- * When sessions are many, a new one needs the place of one that is evicted. One in use is never evicted. No cost of a call or of a new
- * session grows with the number of sessions of a client.
+ * When sessions are many, a new one takes the place of one that is not in use. No cost of a call or of a new session grows with a client's
+ * number of sessions.
  */
 export class SessionStore {
   readonly maxSessions: number;
@@ -24,7 +24,7 @@ export class SessionStore {
     string,
     { readonly session: Session; readonly holding: Holding; readonly place: Place<Session>; readonly placeInHolding: Place<Session> }
   >();
-  /** By last use, the longest unused first. */
+  /** The longest unused first. */
   readonly #order = new LinkedOrder<Session>();
   readonly #holdings = new Map<MemoryHolder, Holding>();
   readonly #share: number;
@@ -48,7 +48,7 @@ export class SessionStore {
     return this.#entries.size;
   }
 
-  /** True if a new session would get a place, be it by eviction. */
+  /** True also if one would be evicted. */
   hasRoomFor(holder: MemoryHolder): boolean {
     return this.#roomFor(holder) !== "none";
   }
@@ -94,7 +94,7 @@ export class SessionStore {
     this.end(session, session.memory.lastingBytes > 0);
   }
 
-  /** Does nothing for one that has ended. @param isOver false if it may be taken up again. */
+  /** @param isOver false if it may be taken up again. */
   end(session: Session, isOver = true): void {
     const entry = this.#entries.get(session.id);
     if (entry === undefined) return;
@@ -114,12 +114,12 @@ export class SessionStore {
     return this.size < this.maxSessions ? "free" : (this.#longestUnused() ?? "none");
   }
 
-  /** Those of the client with most memory first, and of these the longest unused. */
+  /** Begins with the client that has most memory, and with its longest unused session. */
   #endAbandoned(bytes: number, holder: MemoryHolder): void {
     const nowMs = this.#context.nowMs();
     if (nowMs - this.#searchedAtMs < SEARCH_MS) return;
     this.#searchedAtMs = nowMs;
-    // Those of shared servers never end by themselves.
+    // Sessions of shared servers never end by themselves.
     const abandoned = this.values()
       .filter((each) => (holder === ANY_HOLDER || each.memory.holder === holder) && each.memory.lastingBytes > 0)
       .filter(({ isInUse, lastUsedAtMs }) => !isInUse && nowMs - lastUsedAtMs >= ABANDONED_MS);
@@ -137,7 +137,7 @@ export class SessionStore {
     if (this.#mayLog()) this.#context.log.info({ reason }, "session ended");
   }
 
-  /** Of the largest holding above the share, if any. */
+  /** Prefers the largest holding above the share. */
   #longestUnused(): Session | undefined {
     const large = [...this.#holdings.values()].filter(({ count }) => count > this.#share);
     for (const { order } of large.sort((a, b) => b.count - a.count)) {

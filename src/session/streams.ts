@@ -9,7 +9,7 @@ const MAX_REQUEST_ID_BYTES = 64;
 interface StreamName {
   readonly isStandalone: boolean;
   readonly streamId: number;
-  /** That has opened the stream; undefined for a client that cannot reconnect. */
+  /** The one that has opened the stream; undefined for a client that cannot reconnect. */
   readonly replica: string | undefined;
   readonly requestIdText?: string | undefined;
 }
@@ -130,7 +130,6 @@ export class EventStream {
     this.#checkGone();
   }
 
-  /** Also drops its kept events, at the end of the session. */
   close(): void {
     this.#kept.clear();
     this.end();
@@ -239,7 +238,7 @@ export class SessionStreams {
     return stream;
   }
 
-  /** On the newest GET stream, since an older one may be half-open. Keeps the message if there is none. */
+  /** Uses the newest GET stream, since an older one may be half-open. Keeps the message if there is none. */
   emit(text: string): void {
     // A private server may still send messages while it stops.
     if (this.#isClosed) return;

@@ -7,7 +7,7 @@ import type { HttpReply } from "../support/http-client.ts";
 import { readSeen } from "../support/fixture-server.ts";
 import { resultText } from "../support/json-rpc.ts";
 import { listedTool, ListedTools, WITNESSES } from "../support/listed-tools.ts";
-import type { McpClient } from "../support/mcp-client.ts";
+import { type McpClient, toolCall } from "../support/mcp-client.ts";
 import { FIXTURE, Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
 import { proves } from "./proves.ts";
@@ -81,19 +81,14 @@ describe("rules about tools", async () => {
   proves("calls have limits per minute", async () => {
     for (let calls = 0; calls < 3; calls++) expect((await client.callTool("rated")).status).toBe(200);
     const other = await sidecar.client();
-    const { status, headers, body } = await other.post({ jsonrpc: "2.0", id: 2, method: "tools/call", params: { name: "rated" } });
+    const { status, headers, body } = await other.post(toolCall("rated"));
     expect([status, headers["retry-after"]]).toEqual([429, "20"]);
     expect(JSON.parse(body)).toMatchObject({ error: { data: { code: "RATE_LIMITED", sent: false, retryAfterSeconds: 20 } } });
     expect((await other.callTool("checked", { n: 3 })).status).toBe(200);
   });
 
   proves("long results are truncated", async () => {
-    const { body } = await client.post({
-      jsonrpc: "2.0",
-      id: 2,
-      method: "tools/call",
-      params: { name: "big", arguments: { length: 1_000_000 } },
-    });
+    const { body } = await client.post(toolCall("big", { length: 1_000_000 }));
     expect(body.length).toBeLessThanOrEqual(MAX_RESULT_BYTES);
     expect(body.length).toBeGreaterThan(0.9 * MAX_RESULT_BYTES);
     const { result } = JSON.parse(body) as { readonly result: object };

@@ -1,29 +1,18 @@
-import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
 import { send } from "../support/http-client.ts";
+import { findSecrets, TELLTALE } from "../support/planted-secrets.ts";
 import { runMain, Sidecar } from "../support/sidecar.ts";
 import { proves } from "./proves.ts";
 
-const TELLTALE = fileURLToPath(new URL("../fixtures/telltale-server.ts", import.meta.url));
 const TOKEN = "own-t0ken-0123456789";
 const ENVIRONMENT = { MY_API_KEY: "sk-0123456789abcdef", DB_PASSWORD: 'pass"word\\with €uro & space' };
 const PLANTED = [TOKEN, ...Object.values(ENVIRONMENT)];
 const AUTHORIZED = { Authorization: `Bearer ${TOKEN}` };
 
-/** Returns the secrets in a text, however they are spelled in it. */
-function findPlanted(text: string): string[] {
-  const plain = text.replaceAll(/\\u([0-9a-f]{4})/gi, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)));
-  return PLANTED.filter((secret) => {
-    const quoted = JSON.stringify(secret).slice(1, -1);
-    const spellings = [secret, quoted, JSON.stringify(quoted).slice(1, -1), encodeURIComponent(secret)];
-    return spellings.some((spelled) => text.includes(spelled) || plain.includes(spelled));
-  });
-}
-
 proves("secrets are masked", async () => {
   const env = { ...ENVIRONMENT, PLANTED: JSON.stringify(PLANTED), CLAW_MCP_STDIO_AUTH_TOKEN: TOKEN };
   const flags = ["--log-level", "debug", "--restart-backoff-ms", "1", "--restart-max-ms", "1000", "--crash-loop-exits", "1"];
-  await using sidecar = await Sidecar.start({ command: [process.execPath, TELLTALE], env, flags });
+  await using sidecar = await Sidecar.start({ command: TELLTALE, env, flags });
   const client = await sidecar.client({ token: TOKEN });
   await client.request("x-test/tell");
   const said = [JSON.stringify(await client.request("x-test/exit"))];
@@ -39,5 +28,5 @@ proves("secrets are masked", async () => {
     expect(said.join("\n")).toContain(shown);
   const log = sidecar.transcript();
   for (const shown of ["could not log in with ***, giving up", "hello, *** is my key"]) expect(log).toContain(shown);
-  expect({ said: findPlanted(said.join("\n")), log: findPlanted(log) }).toEqual({ said: [], log: [] });
+  expect({ said: findSecrets(said.join("\n"), PLANTED), log: findSecrets(log, PLANTED) }).toEqual({ said: [], log: [] });
 });

@@ -5,7 +5,7 @@ import { send } from "../support/http-client.ts";
 import { readWhere, waitForHanging } from "../support/fixture-server.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { readResponse } from "../support/json-rpc.ts";
-import { initializeRequest, McpClient } from "../support/mcp-client.ts";
+import { initializeRequest, McpClient, toolCall } from "../support/mcp-client.ts";
 import { groupEnd } from "../support/process-end.ts";
 import { readReadiness } from "../support/status.ts";
 import { isGroupAlive, Sidecar } from "../support/sidecar.ts";
@@ -64,7 +64,7 @@ proves("requests are served during PRE_STOP_MS", async () => {
 proves("unanswered requests do not delay the end", async () => {
   await using sidecar = await Sidecar.start({ flags: ["--drain-timeout-ms", "50"] });
   const [client, control] = [await sidecar.client(), await sidecar.client()];
-  const call = client.post({ jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "hang" } });
+  const call = client.post(toolCall("hang", {}, 7));
   await waitForHanging(control, 1);
   sidecar.process.kill("SIGTERM");
   expect(readError(await call)).toStrictEqual(errorReply(200, -32000, "SHUTTING_DOWN", { id: 7, data: { sent: true, retrySafe: false } }));

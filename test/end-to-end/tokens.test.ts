@@ -210,6 +210,7 @@ proves("tokens are rotated without a restart", async () => {
   await writeFile(file, `${next}\n`);
   expect((await call).error?.data?.["code"]).toBe("REQUEST_CANCELLED");
   expect(await stream.rest()).toEqual([]);
+  await sidecar.waitForLog("sessions ended", ({ reason }) => reason === "their auth token is no longer valid");
   await groupEnd(pid);
   expect((await ending.callTool("echo")).status).toBe(401);
   expect(await other.toolText("echo", { text: "goes on" })).toBe("goes on");

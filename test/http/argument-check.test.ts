@@ -7,7 +7,7 @@ import { send } from "../support/http-client.ts";
 import type { JsonRpcMessage } from "../support/json-rpc.ts";
 import { LANE_CLIENTS, type LaneClient } from "../support/lane-client.ts";
 import { type ListedTool, ListedTools, WITNESSES } from "../support/listed-tools.ts";
-import type { McpClient } from "../support/mcp-client.ts";
+import { type McpClient, toolCall } from "../support/mcp-client.ts";
 import type { LogLine, RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";
 
@@ -26,10 +26,6 @@ function withSchema(name: string, inputSchema: unknown): ListedTool {
 function start(mode: "off" | "warn" | "enforce", listed: ListedTools): Promise<RunningSidecar> {
   const flags = ["--argument-check", mode, "--restart-backoff-ms", "1", "--restart-max-ms", "20"];
   return HttpBench.start({ flags, env: listed.env });
-}
-
-function call(name: string, args: unknown, id: string | number = 2): object {
-  return { jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args } };
 }
 
 /** The text of a rejection; undefined for a response of the server. */
@@ -95,7 +91,7 @@ describe("the argument check in enforce mode", async () => {
   });
 
   it("the calls of a batch are checked one by one, and valid arguments are forwarded", async () => {
-    const { body } = await client.post([call("search", {}, "wrong"), call("search", { query: "x" }, "right")]);
+    const { body } = await client.post([toolCall("search", {}, "wrong"), toolCall("search", { query: "x" }, "right")]);
     const replies = new Map((JSON.parse(body) as JsonRpcMessage[]).map((reply) => [reply.id, refusalOf(reply)]));
     expect(replies.get("wrong")).toContain("must have required property 'query'");
     expect(replies.get("right")).toBeUndefined();
@@ -170,11 +166,6 @@ function textOf({ result }: JsonRpcMessage): string {
   return result?.content?.[0]?.text ?? "";
 }
 
-async function countReceived(client: McpClient, name: string): Promise<number> {
-  const lines = JSON.parse(await client.toolText("lines")) as string[];
-  return lines.filter((line) => (JSON.parse(line) as { params?: { name?: unknown } }).params?.name === name).length;
-}
-
 /** Sends `count` slow calls; returns once the sidecar has accepted half of them. */
 async function beginSlowCalls(sidecar: RunningSidecar, client: McpClient, count: number) {
   const calls = Array.from({ length: count }, (_unused, index) => client.callTool("match", SLOW, index));
@@ -194,13 +185,13 @@ it("each slow call is answered once and never sent if its session ends", async (
   const outcomes = replies.map((reply) => reply.error?.data?.["code"] ?? (textOf(reply).includes(TOO_LONG) ? "TOO_LONG" : "other"));
   expect(new Set(outcomes).difference(new Set(["TOO_LONG", "REQUEST_CANCELLED", "SESSION_NOT_FOUND"]))).toEqual(new Set());
   expect(outcomes).toContain("REQUEST_CANCELLED");
-  expect(await countReceived(other, "match")).toBe(0);
+  expect(await receivedArgs(other, "match")).toHaveLength(0);
 });
 
 it("each of 20,000 names is compared with all properties of the schema", async () => {
   const args = Object.fromEntries(NAMES.map((name) => [name === "property_19999" ? "PROPERTY_19999" : `${name}_`, 1]));
   expect(textOf(await other.callTool("wide", args))).toContain('- "PROPERTY_19999" must be spelled "property_19999"\n');
-  expect(await countReceived(other, "wide")).toBe(0);
+  expect(await receivedArgs(other, "wide")).toHaveLength(0);
 });
 
 it("an escaped name is checked in its decoded form, even after crafted calls", async () => {
@@ -211,7 +202,7 @@ it("an escaped name is checked in its decoded form, even after crafted calls", a
   const reply = await other.post(deletion(String.raw`{"x":1,"f\u006frce":true}`));
   expect(textOf(JSON.parse(reply.body) as JsonRpcMessage)).toContain('- "force" must be equal to constant: false\n');
   // Only the two harmless calls arrived.
-  expect(await countReceived(other, "delete")).toBe(2);
+  expect(await receivedArgs(other, "delete")).toHaveLength(2);
 });
 
 it("slow calls are answered before the sidecar exits", async () => {

@@ -1,23 +1,21 @@
 import { appendFile, mkdir, rename, rm, symlink, truncate, writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { offer, readSeen, waitForHanging, waitForSeen } from "../support/fixture-server.ts";
-import { HeldCall } from "../support/held-call.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { send } from "../support/http-client.ts";
 import { LegacySseClient } from "../support/legacy-sse-client.ts";
 import { EVERYTHING, waitUntilFree } from "../support/listens.ts";
-import { McpClient } from "../support/mcp-client.ts";
+import { initializeRequest, McpClient } from "../support/mcp-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import type { RunningSidecar, StartOptions } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";
 import { TempDir } from "../support/temp-dir.ts";
-import { flagsForTokens, tokenClients, TOKENS } from "../support/token-clients.ts";
+import { tokenClients, TOKENS } from "../support/token-clients.ts";
 
 const FIRST = "first-token-0123456789";
 const SECOND = "second-token-0123456789";
 const RELOADED = "auth tokens reloaded";
 const NOT_TAKEN = "auth token file rejected: the tokens are unchanged";
-const SAMPLING = { protocolVersion: "2025-11-25", capabilities: { sampling: {} }, clientInfo: { name: "raw", version: "1" } };
 
 function bearer(token: string): Record<string, string> {
   return { Authorization: `Bearer ${token}` };
@@ -129,25 +127,6 @@ describe.concurrent("AUTH_TOKEN_FILE", () => {
   });
 
   describe("the removal of a token", () => {
-    it("a removed token's sessions end with the streams of their calls, and stay ended for other tokens", async () => {
-      await using directory = await TempDir.create();
-      await using sidecar = await start(directory);
-      await appendFile(directory.file("tokens"), `${SECOND}\n`);
-      await sidecar.waitForLog(RELOADED);
-      const [client, other] = [await sidecar.client({ headers: bearer(FIRST) }), await sidecar.client({ headers: bearer(SECOND) })];
-      const held = await HeldCall.start(client, other);
-      await held.progress(1);
-      using stream = await held.stream;
-      await stream.next();
-      await writeFile(directory.file("tokens"), SECOND);
-      expect(await stream.nextText()).toContain("REQUEST_CANCELLED");
-      expect(await stream.nextText()).toBeUndefined();
-      expect(await sidecar.waitForLog("sessions ended")).toMatchObject({ count: 1, reason: "their auth token is no longer valid" });
-      const renewed = new McpClient(sidecar.url, { headers: bearer(SECOND) });
-      renewed.sessionId = client.sessionId;
-      expect(await renewed.request("ping")).toMatchObject({ status: 404, error: { data: { code: "SESSION_NOT_FOUND" } } });
-    });
-
     it("HTTP+SSE streams of a removed token end once their calls are answered", async () => {
       await using directory = await TempDir.create();
       // An unused stream ends after this time in any case.
@@ -170,7 +149,7 @@ describe.concurrent("AUTH_TOKEN_FILE", () => {
       await using directory = await TempDir.create();
       await using sidecar = await start(directory);
       using connection = await RawConnection.open(sidecar.origin);
-      const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params: SAMPLING });
+      const body = JSON.stringify(initializeRequest({ sampling: {} }));
       const fields = ["Host: localhost", "Content-Type: application/json", `Content-Length: ${body.length}`];
       await connection.write(["POST /mcp HTTP/1.1", ...fields, `Authorization: Bearer ${FIRST}`, "", body.slice(0, 10)].join("\r\n"));
       expect(await isLetIn(sidecar, FIRST)).toBe(true);
@@ -188,7 +167,7 @@ describe.concurrent("AUTH_TOKEN_FILE", () => {
       await using sidecar = await start(directory, { mode: "gated", env: { FIXTURE_GATE: directory.file("gate") }, untilReady: false });
       await sidecar.waitForLog("mcp server started");
       const client = new McpClient(sidecar.url, { headers: bearer(FIRST) });
-      const opening = client.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: { ...SAMPLING, capabilities: {} } });
+      const opening = client.post(initializeRequest());
       while ((await readStatus(sidecar, bearer(FIRST))).lanes.shared.waiting === 0);
       await writeFile(directory.file("tokens"), SECOND);
       await sidecar.waitForLog(RELOADED);
@@ -207,14 +186,13 @@ const ENV = { FIXTURE_INITIALIZE_RESULT: offer(CAPABILITIES) };
 // The server without sessions is the shared process; that of both eras has a second one; the last one has sessions.
 describe.each(["modern-only", "dual", "keeps-state"])("the removal of a token, with a server in mode %s", (mode) => {
   it("a removed token ends its subscriptions and calls, and not those of another token", async () => {
-    await using directory = await TempDir.create();
-    await using sidecar = await HttpBench.start({ mode, env: ENV, flags: await flagsForTokens(directory) });
+    await using sidecar = await HttpBench.start({ mode, env: ENV, hasTokens: true });
     const [client, other] = tokenClients(sidecar, {});
     const revoked = await client.listen(EVERYTHING, { id: 1 });
     await using kept = await other.listen({ toolsListChanged: true }, { id: 1 });
     const call = client.callTool("hang");
     const [wireId] = await waitForHanging(other, 1);
-    await writeFile(directory.file("tokens"), OTHERS.join("\n"));
+    await writeFile(sidecar.directory.file("tokens"), OTHERS.join("\n"));
     expect(await revoked.rest()).toMatchObject([{ id: 1, result: { resultType: "complete" } }]);
     expect((await call).error?.data).toMatchObject({ code: "REQUEST_CANCELLED", sent: true });
     expect((await client.begin("subscriptions/listen", { notifications: {} })).status).toBe(401);

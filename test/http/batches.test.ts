@@ -5,18 +5,13 @@ import { crash, readSeen, waitForHanging } from "../support/fixture-server.ts";
 import { answerOf, progressOf, say } from "../support/held-call.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { send } from "../support/http-client.ts";
-import { JSON_HEADERS } from "../support/mcp-client.ts";
+import { JSON_HEADERS, toolCall } from "../support/mcp-client.ts";
 import { readStatus } from "../support/status.ts";
 
 const JSON_ONLY = { headers: { Accept: "application/json" } };
 
 function echo(id: string | number, text: string): object {
-  return { jsonrpc: "2.0", id, method: "tools/call", params: { name: "echo", arguments: { text } } };
-}
-
-function tool(id: string | number, name: string, args: object = {}, progressToken?: string | number): object {
-  const meta = progressToken === undefined ? {} : { _meta: { progressToken } };
-  return { jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args, ...meta } };
+  return toolCall("echo", { text }, id);
 }
 
 function notification(method: string): object {
@@ -59,7 +54,11 @@ it("requests of a batch with equal ids each get their own response", async () =>
 });
 
 it("progress turns the response to a batch into a stream, one event per response", async () => {
-  const batch = [tool(1, "progress", { steps: 2 }, "mine"), echo(2, "two"), tool(3, "progress", { steps: 1 }, 7)];
+  const batch = [
+    toolCall("progress", { steps: 2 }, 1, { progressToken: "mine" }),
+    echo(2, "two"),
+    toolCall("progress", { steps: 1 }, 3, { progressToken: 7 }),
+  ];
   using stream = await client.postForStream(batch);
   expect([stream.status, stream.headers["content-type"]]).toEqual([200, "text/event-stream"]);
   const messages = await stream.rest();
@@ -71,7 +70,7 @@ it("progress turns the response to a batch into a stream, one event per response
 
 it("responses that arrive before the stream begins are sent on it once", async () => {
   const hanging = await waitForHanging(control, 0);
-  const opening = client.postForStream([echo(1, "first"), tool(2, "hang", {}, "mine")]);
+  const opening = client.postForStream([echo(1, "first"), toolCall("hang", {}, 2, { progressToken: "mine" })]);
   const wireId = (await waitForHanging(control, hanging.length + 1)).at(-1);
   await say(control, JSON.stringify({ jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: wireId, progress: 1 } }));
   using stream = await opening;
@@ -83,7 +82,11 @@ it("responses that arrive before the stream begins are sent on it once", async (
 
 it("a client that reconnects with an event id gets the remaining responses", async () => {
   const hanging = await waitForHanging(control, 0);
-  const first = await client.postForStream([tool(1, "progress", { steps: 1 }, "mine"), tool(2, "hang"), tool(3, "hang")]);
+  const first = await client.postForStream([
+    toolCall("progress", { steps: 1 }, 1, { progressToken: "mine" }),
+    toolCall("hang", {}, 2),
+    toolCall("hang", {}, 3),
+  ]);
   expect(await first.messages(2)).toEqual([progressOf(1), answerOf("done", 1)]);
   first.close();
   for (const wireId of (await waitForHanging(control, hanging.length + 2)).slice(hanging.length)) {
@@ -94,7 +97,7 @@ it("a client that reconnects with an event id gets the remaining responses", asy
 });
 
 it("a client that does not accept streams gets one array despite progress", async () => {
-  const reply = await client.post([tool(1, "progress", { steps: 2 }, "mine"), echo(2, "two")], JSON_ONLY);
+  const reply = await client.post([toolCall("progress", { steps: 2 }, 1, { progressToken: "mine" }), echo(2, "two")], JSON_ONLY);
   expect(reply.headers["content-type"]).toBe("application/json");
   const responses = JSON.parse(reply.body) as unknown[];
   expect(responses).toHaveLength(2);
@@ -112,11 +115,11 @@ it("a batch without requests gets 202, and its notifications arrive in order", a
 
 it("cancelled requests of a batch get no response, and 202 if all are cancelled", async () => {
   const before = await waitForHanging(control, 0);
-  const posted = client.post([tool("cancelled", "hang"), echo(2, "two")]);
+  const posted = client.post([toolCall("hang", {}, "cancelled"), echo(2, "two")]);
   await waitForHanging(control, before.length + 1);
   await client.notify("notifications/cancelled", { requestId: "cancelled" });
   expect(JSON.parse((await posted).body)).toEqual([answerOf("two", 2)]);
-  const alone = client.post([tool("alone", "hang")]);
+  const alone = client.post([toolCall("hang", {}, "alone")]);
   await waitForHanging(control, before.length + 2);
   await client.post([{ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "alone" } }]);
   expect(await alone).toMatchObject({ status: 202, body: "" });

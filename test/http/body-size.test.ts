@@ -3,7 +3,7 @@ import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { HttpReply } from "../support/http-client.ts";
-import { McpClient } from "../support/mcp-client.ts";
+import { initializeRequest, McpClient } from "../support/mcp-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 
 const LIMIT = 2048;
@@ -139,12 +139,7 @@ describe("a body that arrives before it is known to be of use", async () => {
   });
 
   it("a long initialize is read without a session", async () => {
-    const params = {
-      protocolVersion: "2025-11-25",
-      capabilities: { experimental: { pad: "x".repeat(DECLARED) } },
-      clientInfo: { name: "a", version: "1" },
-    };
-    const reply = await new McpClient(plain.url).post({ jsonrpc: "2.0", id: 1, method: "initialize", params });
+    const reply = await new McpClient(plain.url).post(initializeRequest({ experimental: { pad: "x".repeat(DECLARED) } }));
     expect(reply.status).toBe(200);
   });
 });

@@ -3,6 +3,7 @@ import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorData } from "../support/error-reply.ts";
 import { readSeen, waitForHanging } from "../support/fixture-server.ts";
 import { HttpBench } from "../support/http-bench.ts";
+import { toolCall } from "../support/mcp-client.ts";
 
 const sidecar = disposeAfterAll(await HttpBench.start());
 const control = await sidecar.client();
@@ -13,7 +14,7 @@ async function readCancellations(): Promise<string[]> {
 
 it("a client's cancellation is forwarded with only its request id changed", async () => {
   const client = await sidecar.client();
-  const hanging = client.post({ jsonrpc: "2.0", id: "my id", method: "tools/call", params: { name: "hang", arguments: {} } });
+  const hanging = client.post(toolCall("hang", {}, "my id"));
   const [wireId] = await waitForHanging(client, 1);
   const body = (id: string): string =>
     `{"method":"notifications/cancelled", "params":{"reason":"caf\\u00e9","requestId": ${id} ,"x":1.0},"jsonrpc":"2.0"}`;

@@ -1,6 +1,11 @@
+import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { McpClient } from "../support/mcp-client.ts";
+import { say } from "../support/held-call.ts";
+import { messageTexts } from "../support/json-rpc.ts";
+import { JSON_HEADERS, McpClient, toolCall } from "../support/mcp-client.ts";
+import { headBytes, RawConnection } from "../support/raw-connection.ts";
+import { eventIdAt } from "../support/status.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
 /** Texts that a parser and writer of JSON would change. */
@@ -13,10 +18,15 @@ const JSON_TEXTS = [
   ["keys of the envelope at a deeper level", `{"id":1,"method":"x","params":{"_meta":{"progressToken":"t"}},"jsonrpc":"1"}`],
   ["white space between tokens", `{ "a" :\t[ 1 ,2,  3 ] }`],
   ["deep nesting", `${"[".repeat(500)}${"]".repeat(500)}`],
+  ["fields of an event stream", String.raw`["c\rd\u000ae","\n\ndata: x\nid: 1\nevent: end\n: comment"," \uFEFF x"]`],
 ] as const;
 const SEPARATORS = ["separators that are line ends elsewhere", `"\u2028\u2029\u0085"`] as const;
 
-const sidecar = disposeAfterAll(await HttpBench.start({ mode: "newline-only" }));
+const IN_STREAM = `[${[...JSON_TEXTS, SEPARATORS].map(([, json]) => json).join()}]`;
+const FIVE_MB = 5_000_000;
+
+// This server splits its input at newlines only.
+const sidecar = disposeAfterAll(await HttpBench.start({ mode: "newline-only", flags: ["--max-body-bytes", "40000000"] }));
 const client = await sidecar.client();
 
 /** Returns the line that the server received for this body, and the id in it. The id of the body must be 2. */
@@ -57,12 +67,7 @@ it.each([
 });
 
 it.each([...JSON_TEXTS, SEPARATORS])("a result with %s is forwarded unchanged", async (_what, json) => {
-  const reply = await client.post({
-    jsonrpc: "2.0",
-    id: 2,
-    method: "tools/call",
-    params: { name: "raw_result", arguments: { result: `{"x":${json}}` } },
-  });
+  const reply = await client.post(toolCall("raw_result", { result: `{"x":${json}}` }));
   expect(reply.status).toBe(200);
   expect(reply.body).toBe(`{"jsonrpc":"2.0","id":2,"result":{"x":${json}}}`);
 });
@@ -121,4 +126,74 @@ it("a client's notification is forwarded unchanged", async () => {
   const reply = await client.post(notification);
   expect([reply.status, reply.body]).toEqual([202, ""]);
   expect(JSON.parse(await client.toolText("notifications"))).toContain(notification);
+});
+
+async function answered(lines: readonly string[]): Promise<string[]> {
+  return messageTexts(await client.post(toolCall("raw_line", { line: lines.join("\n") }, "my id", { progressToken: "t" })));
+}
+
+it("the client gets each text as the server sent it, in progress and response", async () => {
+  const progress = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"x":${IN_STREAM},"progressToken":$ID,"progress":1}}`;
+  const response = `{"jsonrpc":"2.0","result":{"x":${IN_STREAM}} ,"id": $ID}`;
+  expect(await answered([progress, response])).toEqual([progress.replace("$ID", `"t"`), response.replace("$ID", `"my id"`)]);
+});
+
+it("a GET stream forwards each text as the server sent it", async () => {
+  const own = await sidecar.client();
+  using stream = await own.openStream();
+  const line = `{ "jsonrpc":"2.0" ,"method":"notifications/tools/list_changed","params":{"x":${IN_STREAM}}}`;
+  await say(client, line);
+  expect(await stream.nextText()).toBe(line);
+  using again = await own.openStream({ lastEventId: await eventIdAt(sidecar, "s1-0") });
+  expect(await again.nextText()).toBe(line);
+});
+
+// An event stream takes a carriage return for the end of a line.
+it("a carriage return between tokens becomes a space, and nothing else changes", async () => {
+  const progress = `{"jsonrpc":"2.0",\r"method":"notifications/progress",\r\r"params":{"progressToken":$ID,"message":"a\\rb","progress":1}}\r`;
+  const response = `{"jsonrpc":"2.0","id":$ID,\r"result":{"text":"\\r"}}\r`;
+  const [first, last] = await answered([progress, response]);
+  expect(first?.trimEnd()).toBe(progress.trimEnd().replaceAll("\r", " ").replace("$ID", `"t"`));
+  expect(last?.trimEnd()).toBe(response.trimEnd().replaceAll("\r", " ").replace("$ID", `"my id"`));
+});
+
+it("a message above the limit for slow readers is forwarded, and so are later ones", async () => {
+  await using roomy = await HttpBench.start({ flags: ["--max-body-bytes", "100000000"] });
+  const own = await roomy.client();
+  const text = "€".repeat(10_000_000);
+  const progress = (step: number, message: string): string =>
+    `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$ID,"progress":${step},"message":"${message}"}}`;
+  const line = [progress(1, text), progress(2, ""), progress(3, ""), `{"jsonrpc":"2.0","id":$ID,"result":{}}`].join("\n");
+  using stream = await own.begin("raw_line", { line }, 7, { progressToken: "t" });
+  const messages = await stream.rest();
+  expect(messages.map((message) => message.params?.["progress"])).toEqual([1, 2, 3, undefined]);
+  expect(messages[0]?.params?.["message"] === text).toBe(true);
+});
+
+// Pipes and sockets cut at powers of two, so nearly every cut falls inside a character of three bytes.
+it("a request and a result of 5 MB stay whole, with their characters", async () => {
+  const text = "€".repeat(FIVE_MB / 3);
+  expect((await client.toolText("echo", { text })) === text).toBe(true);
+});
+
+it("characters stay whole if the body arrives byte by byte", async () => {
+  const body = Buffer.from(`{"jsonrpc":"2.0","id":"ï","method":"tools/call","params":{"name":"echo","arguments":{"text":"é€😀"}}}`);
+  using connection = await RawConnection.open(sidecar.origin);
+  const headers = { ...JSON_HEADERS, "Mcp-Session-Id": client.sessionId, "Content-Length": String(body.length) };
+  await connection.write(headBytes("POST /mcp", headers));
+  for (const byte of body) await connection.write(Buffer.from([byte]));
+  expect((await connection.reply()).body).toBe(`{"jsonrpc":"2.0","id":"ï","result":{"content":[{"type":"text","text":"é€😀"}]}}`);
+});
+
+it("a response written in pieces arrives whole, even with characters and line ends split", async () => {
+  const text = fc.string({ unit: fc.constantFrom("a", "é", "€", "😀", "👩‍👩‍👧", "\u2028"), minLength: 1, maxLength: 20 });
+  const lineEnd = fc.constantFrom("\n", "\r\n");
+  const cuts = fc.array(fc.nat({ max: 200 }), { minLength: 1, maxLength: 8 });
+  await fc.assert(
+    fc.asyncProperty(fc.record({ text, lineEnd, cuts }), async (args) => {
+      expect(await client.toolText("cut_answer", args)).toBe(args.text);
+    }),
+    { numRuns: 60 },
+  );
+  expect(sidecar.logLines.filter(({ level }) => level === "warn")).toEqual([]);
 });

@@ -7,19 +7,16 @@ import { HttpBench } from "../support/http-bench.ts";
 import type { HttpReply } from "../support/http-client.ts";
 import type { JsonRpcMessage } from "../support/json-rpc.ts";
 import { LANE_CLIENTS } from "../support/lane-client.ts";
-import { LegacySseClient } from "../support/legacy-sse-client.ts";
-import { McpClient } from "../support/mcp-client.ts";
+import { initializeRequest, McpClient, toolCall } from "../support/mcp-client.ts";
 import { META, type ModernClient, type ModernListen, type ModernReply } from "../support/modern-client.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";
-import { TempDir } from "../support/temp-dir.ts";
-import { flagsForTokens, tokenClients, TOKENS } from "../support/token-clients.ts";
+import { tokenClients, TOKENS } from "../support/token-clients.ts";
 
 const SAMPLING = { sampling: {} };
 
 function initialize(sidecar: RunningSidecar, capabilities: object = {}): Promise<HttpReply> {
-  const params = { protocolVersion: "2025-11-25", capabilities, clientInfo: { name: "raw", version: "1" } };
-  return new McpClient(sidecar.url).post({ jsonrpc: "2.0", id: "mine", method: "initialize", params });
+  return new McpClient(sidecar.url).post(initializeRequest(capabilities));
 }
 
 it("sessions above the limit get 429 and Retry-After, and open sessions are unaffected", async () => {
@@ -29,7 +26,7 @@ it("sessions above the limit get 429 and Retry-After, and open sessions are unaf
   const refused = await initialize(sidecar);
   const retryAfterSeconds = Number(refused.headers["retry-after"]);
   expect(readError(refused)).toStrictEqual(
-    errorReply(429, -32000, "RATE_LIMITED", { id: "mine", data: { sent: false, retrySafe: true, retryAfterSeconds } }),
+    errorReply(429, -32000, "RATE_LIMITED", { id: 1, data: { sent: false, retrySafe: true, retryAfterSeconds } }),
   );
   expect(refused.body).toContain("Only 2 sessions may be opened per minute.");
   expect(refused.headers).not.toHaveProperty("mcp-session-id");
@@ -57,26 +54,13 @@ it("clients that are rejected for another reason do not count", async () => {
   expect((await initialize(sidecar)).status).toBe(429);
 });
 
-it("an HTTP+SSE client gets the error on its stream", async () => {
-  await using sidecar = await HttpBench.start({ flags: ["--sessions-per-minute", "1", "--legacy-sse", "on"] });
-  await sidecar.client();
-  using legacy = await LegacySseClient.open(sidecar.origin);
-  expect(await legacy.request("initialize", { protocolVersion: "2024-11-05", capabilities: {} })).toMatchObject({
-    error: { data: { code: "RATE_LIMITED", sent: false } },
-  });
-});
-
 /** Fewer than that may be in flight: queued requests count as well. */
 const REQUESTS = ["--max-session-requests", "3", "--max-in-flight", "2"];
 const DATA = { sent: false, retrySafe: true, retryAfterSeconds: 1 };
 
-function waitForFile(id: string | number, path: string): object {
-  return { jsonrpc: "2.0", id, method: "tools/call", params: { name: "wait_for_file", arguments: { path } } };
-}
-
 /** Sends one request more than the limit. Its rejection shows that all others have arrived. */
 async function exceed(client: McpClient, path: string): Promise<{ refused: HttpReply; others: Promise<HttpReply[]> }> {
-  const replies = ["a", 1, "c", 2].map((id) => client.post(waitForFile(id, path)));
+  const replies = ["a", 1, "c", 2].map((id) => client.post(toolCall("wait_for_file", { path }, id)));
   const refused = await Promise.race(replies);
   return { refused, others: Promise.all(replies).then((all) => all.filter((reply) => reply !== refused)) };
 }
@@ -86,10 +70,9 @@ function parse({ body }: HttpReply): JsonRpcMessage {
 }
 
 it("a further request gets 429 and its own id until one is answered", async () => {
-  await using directory = await TempDir.create();
   await using sidecar = await HttpBench.start({ flags: REQUESTS });
   const [client, other] = [await sidecar.client(), await sidecar.client()];
-  const path = directory.file("go");
+  const path = sidecar.directory.file("go");
   const { refused, others } = await exceed(client, path);
   const { id } = parse(refused);
   if (id === undefined) throw new Error("the id is missing");
@@ -130,7 +113,9 @@ it("the requests of a disconnected client no longer count", async () => {
   await using sidecar = await HttpBench.start({ flags: REQUESTS });
   const client = await sidecar.client();
   const leaving = new AbortController();
-  const replies = [1, 2, 3, 4].map((id) => client.post(waitForFile(id, "/no such file"), { signal: leaving.signal }));
+  const replies = [1, 2, 3, 4].map((id) =>
+    client.post(toolCall("wait_for_file", { path: "/no such file" }, id), { signal: leaving.signal }),
+  );
   expect((await Promise.race(replies)).status).toBe(429);
   leaving.abort();
   await Promise.allSettled(replies);
@@ -140,10 +125,6 @@ it("the requests of a disconnected client no longer count", async () => {
   );
   expect(await client.toolText("echo", { text: "again" })).toBe("again");
 });
-
-function echo(id: number): object {
-  return { jsonrpc: "2.0", id, method: "tools/call", params: { name: "echo", arguments: { text: String(id) } } };
-}
 
 /** The expected rejection, with this retry delay. */
 function rateLimited(id: number, retryAfterSeconds: number): object {
@@ -156,8 +137,8 @@ describe.each(LANE_CLIENTS)("the call rate of a session ($lane)", ({ connect }) 
     const client = await connect(sidecar);
     // The connection to a private server has already made one call.
     const made = client.childPid === 0 ? 0 : 1;
-    for (let id = made; id < 3; id++) expect((await client.post(echo(id))).status).toBe(200);
-    const refused = await client.post(echo(4));
+    for (let id = made; id < 3; id++) expect((await client.post(toolCall("echo", {}, id))).status).toBe(200);
+    const refused = await client.post(toolCall("echo", {}, 4));
     expect(readError(refused)).toStrictEqual(rateLimited(4, 20));
     expect(refused.headers["retry-after"]).toBe("20");
     expect(refused.body).toContain(
@@ -165,7 +146,7 @@ describe.each(LANE_CLIENTS)("the call rate of a session ($lane)", ({ connect }) 
     );
     expect((await client.request("tools/list")).result).toBeDefined();
     const other = await connect(sidecar);
-    expect((await other.post(echo(5))).status).toBe(200);
+    expect((await other.post(toolCall("echo", {}, 5))).status).toBe(200);
     const { counters, lanes } = await readStatus(sidecar);
     const { requests, answers } = counters as unknown as { requests: { accepted: number; refused: object }; answers: { results: number } };
     expect(requests.refused).toEqual({ RATE_LIMITED: 1 });
@@ -194,13 +175,13 @@ describe("the call rate of a tool", () => {
   it("a call that another limit rejects does not count", async () => {
     await using sidecar = await HttpBench.start({ flags: ["--session-calls-per-minute", "2", "--max-session-requests", "1"] });
     const client = await sidecar.client();
-    const waiting = client.post({ jsonrpc: "2.0", id: "w", method: "tools/call", params: { name: "hang", arguments: {} } });
+    const waiting = client.post(toolCall("hang", {}, "w"));
     // The ping is rejected once the call is in flight.
     while (!(await client.post({ jsonrpc: "2.0", id: "p", method: "ping" })).body.includes("SESSION_OVERLOADED"));
-    expect((await client.post(echo(1))).body).toContain("SESSION_OVERLOADED");
+    expect((await client.post(toolCall("echo", {}, 1))).body).toContain("SESSION_OVERLOADED");
     await client.notify("notifications/cancelled", { requestId: "w" });
     await waiting;
-    expect([(await client.post(echo(2))).status, (await client.post(echo(3))).status]).toEqual([200, 429]);
+    expect([(await client.post(toolCall("echo", {}, 2))).status, (await client.post(toolCall("echo", {}, 3))).status]).toEqual([200, 429]);
   });
 });
 
@@ -220,8 +201,7 @@ describe("SESSION_CALLS_PER_MINUTE for clients without a session", () => {
   const FLAGS = ["--session-calls-per-minute", "3"];
 
   it("each token has a rate of its own, whatever its connections and names", async () => {
-    await using directory = await TempDir.create();
-    await using sidecar = await HttpBench.start({ flags: [...FLAGS, ...(await flagsForTokens(directory))] });
+    await using sidecar = await HttpBench.start({ hasTokens: true, flags: FLAGS });
     using agent = closing(new Agent({ keepAlive: true, localAddress: "127.0.0.2" }));
     const first = sidecar.modernClient({ token: FIRST });
     const startedAtMs = performance.now();
@@ -285,8 +265,7 @@ describe("the resources of subscriptions", () => {
     },
     { what: "without sessions", mode: "modern-only", env: {} },
   ])("a client watches at most 10,000 in all its subscriptions, server $what", async ({ mode, env }) => {
-    await using directory = await TempDir.create();
-    await using sidecar = await HttpBench.start({ mode, env, flags: await flagsForTokens(directory) });
+    await using sidecar = await HttpBench.start({ mode, env, hasTokens: true });
     const [client, other] = tokenClients(sidecar, {});
     const filter = { resourceSubscriptions: Array.from({ length: 1000 }, (_, index) => `x://${index}`) };
     const [first, ...more] = await Promise.all(Array.from({ length: 10 }, () => client.listen(filter)));

@@ -8,8 +8,7 @@ import { freePort } from "../support/open-sockets.ts";
 import { RawConnection, getBytes } from "../support/raw-connection.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";
-import { TempDir } from "../support/temp-dir.ts";
-import { flagsForTokens, TOKENS } from "../support/token-clients.ts";
+import { TOKENS } from "../support/token-clients.ts";
 
 const TOKEN = "token-of-the-connections-test";
 const AUTHORIZED = { Authorization: `Bearer ${TOKEN}` };
@@ -47,13 +46,11 @@ it("MAX_CONNECTIONS with a token: known connections stay, and a further one gets
 });
 
 it("MAX_CONNECTIONS with a token: a connection whose token was removed makes room", async () => {
-  await using directory = await TempDir.create();
-  const flags = ["--max-connections", "1", ...(await flagsForTokens(directory))];
-  await using sidecar = await HttpBench.start({ flags });
+  await using sidecar = await HttpBench.start({ hasTokens: true, flags: ["--max-connections", "1"] });
   const [removed, kept] = TOKENS.map((token) => ({ Authorization: `Bearer ${token}` }));
   using connection = await openUsed(sidecar, "/status", removed);
   expect((await get(sidecar.origin, "/status", kept)).status).toBe(503);
-  await writeFile(directory.file("tokens"), TOKENS.slice(1).join("\n"));
+  await writeFile(sidecar.directory.file("tokens"), TOKENS.slice(1).join("\n"));
   await sidecar.waitForLog("auth tokens reloaded");
   expect(connection !== undefined && (await isServed(connection))).toBe(true);
   using other = await openUsed(sidecar, "/status", kept);
@@ -63,15 +60,13 @@ it("MAX_CONNECTIONS with a token: a connection whose token was removed makes roo
 });
 
 it("MAX_CONNECTIONS at ADMIN_ADDR: a connection whose token was removed makes room", async () => {
-  await using directory = await TempDir.create();
   const address = `127.0.0.1:${await freePort()}`;
-  const flags = ["--max-connections", "1", "--admin-addr", address, ...(await flagsForTokens(directory))];
-  await using sidecar = await HttpBench.start({ flags });
+  await using sidecar = await HttpBench.start({ hasTokens: true, flags: ["--max-connections", "1", "--admin-addr", address] });
   const [removed, kept] = TOKENS.map((token) => ({ Authorization: `Bearer ${token}` }));
   using connection = await RawConnection.open(`http://${address}`);
   expect(await isServed(connection, "/status", removed)).toBe(true);
   expect((await get(`http://${address}`, "/status", kept)).status).toBe(503);
-  await writeFile(directory.file("tokens"), TOKENS.slice(1).join("\n"));
+  await writeFile(sidecar.directory.file("tokens"), TOKENS.slice(1).join("\n"));
   await sidecar.waitForLog("auth tokens reloaded");
   expect((await get(`http://${address}`, "/status", kept)).status).toBe(200);
 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
-import { JSON_HEADERS } from "../support/mcp-client.ts";
+import { initializeRequest, JSON_HEADERS } from "../support/mcp-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 
 const UNSUPPORTED = errorReply(415, -32000, "UNSUPPORTED_MEDIA_TYPE");
@@ -78,8 +78,7 @@ describe("the response", () => {
   });
 
   it("an initialize request that is rejected with 406 does not open a session", async () => {
-    const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "raw", version: "1" } };
-    const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params });
+    const body = JSON.stringify(initializeRequest());
     const reply = await send(sidecar.url, { headers: { "Content-Type": "application/json", Accept: "text/event-stream" }, body });
     expect(readError(reply)).toStrictEqual(errorReply(406, -32000, "NOT_ACCEPTABLE"));
     expect(reply.headers).not.toHaveProperty("mcp-session-id");

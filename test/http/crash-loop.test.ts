@@ -7,10 +7,9 @@ import { HttpBench } from "../support/http-bench.ts";
 import type { HttpReply } from "../support/http-client.ts";
 import { signalServer } from "../support/in-process-server.ts";
 import { LaneClient, LANES, useLane } from "../support/lane-client.ts";
-import { initializeRequest, McpClient } from "../support/mcp-client.ts";
+import { initializeRequest, McpClient, toolCall } from "../support/mcp-client.ts";
 import type { LogLine } from "../support/running-sidecar.ts";
 import { readReadiness } from "../support/status.ts";
-import { TempDir } from "../support/temp-dir.ts";
 
 const FAILED = "mcp server failed: crash loop";
 /** Long enough for a request of a busy machine. */
@@ -53,7 +52,7 @@ describe.each(LANES)("a crash loop of a %s server", (kind) => {
     await server.chooseExit(3);
     signalServer(childPid, "SIGKILL");
     await waitForLog("mcp server exited");
-    const call = { jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "echo", arguments: { text: "held" } } };
+    const call = toolCall("echo", { text: "held" }, 7);
     const held = client.post(call);
     expect(logLines(FAILED)).toEqual([]);
     expect(errorOf(await held)).toEqual(REFUSED);
@@ -133,10 +132,9 @@ const GIVEN_UP = "mcp server not restarted: restart limit reached";
 const SLOW_RESTART = ["--restart-backoff-ms", "2000", "--restart-max-ms", "2000"];
 
 it("requests in flight at other clients' servers may finish", async () => {
-  await using directory = await TempDir.create();
-  const path = directory.file("go");
   await using server = await ChosenServer.create();
   await using sidecar = await HttpBench.start({ command: server.command, flags: [...QUICK_RESTART, ...PATIENT, "--restart-limit", "2"] });
+  const path = sidecar.directory.file("go");
   const sharedPid = sidecar.childPid;
   const client = await LaneClient.connect(sidecar);
   const call = client.toolText("wait_for_file", { path });

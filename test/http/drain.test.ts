@@ -6,21 +6,15 @@ import { expect, it } from "vitest";
 import { NO_RESTART, crash, waitForHanging } from "../support/fixture-server.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { LaneClient } from "../support/lane-client.ts";
-import { JSON_HEADERS } from "../support/mcp-client.ts";
+import { initializeRequest, JSON_HEADERS, toolCall } from "../support/mcp-client.ts";
 import { RawConnection, getBytes, postBytes } from "../support/raw-connection.ts";
 import { openUnread } from "../support/open-sockets.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";
-import { TempDir } from "../support/temp-dir.ts";
 
 /** The drain ends when its requests have, however busy the machine is. */
 const LONG_DRAIN = ["--drain-timeout-ms", "600000"];
-const INITIALIZE = { jsonrpc: "2.0", id: "i", method: "initialize", params: { protocolVersion: "2025-11-25", capabilities: {} } };
-
-function waitForFile(path: string, id: string | number): object {
-  return { jsonrpc: "2.0", id, method: "tools/call", params: { name: "wait_for_file", arguments: { path } } };
-}
 
 async function beginDrain(sidecar: RunningSidecar): Promise<void> {
   sidecar.kill("SIGTERM");
@@ -31,9 +25,8 @@ it("a response that is being read arrives whole", async () => {
   await using sidecar = await HttpBench.start({ flags: LONG_DRAIN });
   const client = await sidecar.client();
   const length = 16_000_000;
-  const body = JSON.stringify({ jsonrpc: "2.0", id: 2, method: "tools/call", params: { name: "big", arguments: { length } } });
   const request = httpRequest(client.url, { method: "POST", headers: { ...JSON_HEADERS, "Mcp-Session-Id": client.sessionId } });
-  request.end(body);
+  request.end(JSON.stringify(toolCall("big", { length })));
   const [response] = (await once(request, "response")) as [IncomingMessage];
   // The client is slow to read: most of the response is still in the sidecar.
   sidecar.kill("SIGTERM");
@@ -47,7 +40,7 @@ it("a response that is being read arrives whole", async () => {
 it("requests in flight fail at once if the server exits during the drain", async () => {
   await using sidecar = await HttpBench.start({ flags: [...LONG_DRAIN, ...NO_RESTART] });
   const client = await sidecar.client();
-  const call = client.post(waitForFile("/never", 2));
+  const call = client.post(toolCall("wait_for_file", { path: "/never" }, 2));
   await sidecar.waitForLog("waiting for /never");
   await beginDrain(sidecar);
   await crash(sidecar);
@@ -62,7 +55,7 @@ it("requests on connections that are not accepted yet are answered", async () =>
   // A stopped process finds all of these at once, as on a machine that was busy for a moment.
   sidecar.kill("SIGSTOP");
   const connections = await Promise.all(Array.from({ length: 400 }, () => RawConnection.open(sidecar.origin)));
-  await Promise.all(connections.map((connection) => connection.write(postBytes(INITIALIZE))));
+  await Promise.all(connections.map((connection) => connection.write(postBytes(initializeRequest()))));
   sidecar.kill("SIGTERM");
   sidecar.kill("SIGCONT");
   const replies = await Promise.all(
@@ -74,20 +67,19 @@ it("requests on connections that are not accepted yet are answered", async () =>
   // Some requests may be read before the signal.
   for (const { status, body } of replies) {
     expect([200, 503]).toContain(status);
-    expect(JSON.parse(body)).toMatchObject({ id: "i" });
+    expect(JSON.parse(body)).toMatchObject({ id: 1 });
   }
   expect(await sidecar.ended).toBe(0);
 });
 
 it("two pipelined requests are both answered before their connection is closed", async () => {
-  await using dir = await TempDir.create();
-  const path = dir.file("go");
   await using sidecar = await HttpBench.start({ flags: LONG_DRAIN });
+  const path = sidecar.directory.file("go");
   const client = await sidecar.client();
   using connection = await RawConnection.open(sidecar.origin);
-  await connection.write(postBytes(waitForFile(path, 1), client.sessionId));
+  await connection.write(postBytes(toolCall("wait_for_file", { path }, 1), client.sessionId));
   await sidecar.waitForLog(`waiting for ${path}`);
-  await connection.write(postBytes(waitForFile(path, 2), client.sessionId));
+  await connection.write(postBytes(toolCall("wait_for_file", { path }, 2), client.sessionId));
   await sidecar.waitFor(() => sidecar.logLines.filter(({ msg }) => msg === `waiting for ${path}`)[1], "the second call");
   await beginDrain(sidecar);
   await writeFile(path, "");
@@ -101,16 +93,14 @@ it("two pipelined requests are both answered before their connection is closed",
 });
 
 it("event streams end whole: GET streams at once, others after their response", async () => {
-  await using dir = await TempDir.create();
-  const path = dir.file("go");
   await using sidecar = await HttpBench.start({ flags: LONG_DRAIN });
+  const path = sidecar.directory.file("go");
   const client = await sidecar.client();
   using get = await RawConnection.open(sidecar.origin);
   await get.write(getBytes("/mcp", client.getHeaders()));
   while ((await readStatus(sidecar)).openStreams === 0);
   using post = await RawConnection.open(sidecar.origin);
-  const params = { name: "wait_for_file", arguments: { path }, _meta: { progressToken: "mine" } };
-  await post.write(postBytes({ jsonrpc: "2.0", id: 7, method: "tools/call", params }, client.sessionId));
+  await post.write(postBytes(toolCall("wait_for_file", { path }, 7, { progressToken: "mine" }), client.sessionId));
   while ((await readStatus(sidecar)).openStreams === 1);
   await beginDrain(sidecar);
   while ((await readStatus(sidecar)).openStreams === 2);
@@ -124,7 +114,7 @@ it("event streams end whole: GET streams at once, others after their response", 
 it("responses to the server and cancellations are still forwarded", async () => {
   await using sidecar = await HttpBench.start({ flags: LONG_DRAIN });
   const [client, cancelling] = [await LaneClient.connect(sidecar), await sidecar.client()];
-  const inFlight = cancelling.post({ jsonrpc: "2.0", id: "old", method: "tools/call", params: { name: "hang" } });
+  const inFlight = cancelling.post(toolCall("hang", {}, "old"));
   await waitForHanging(cancelling, 1);
   using call = await client.begin("ask", { method: "elicitation/create" });
   const asked = await call.next();
@@ -144,9 +134,8 @@ it("responses to the server and cancellations are still forwarded", async () => 
 it("a client that does not read its response delays the exit until the timeout", async () => {
   await using sidecar = await HttpBench.start({ flags: ["--drain-timeout-ms", "300", "--reader-timeout-ms", "600000"] });
   const client = await sidecar.client();
-  const params = { name: "big", arguments: { length: 32 * 1024 * 1024 } };
   const before = (await readStatus(sidecar)).counters.answers.results;
-  using unread = await openUnread(sidecar.origin, postBytes({ jsonrpc: "2.0", id: 7, method: "tools/call", params }, client.sessionId));
+  using unread = await openUnread(sidecar.origin, postBytes(toolCall("big", { length: 32 * 1024 * 1024 }), client.sessionId));
   // The server has sent its response, so the drain waits for the client only.
   while ((await readStatus(sidecar)).counters.answers.results === before);
   const startedAtMs = performance.now();

@@ -1,6 +1,5 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { TempDir } from "../support/temp-dir.ts";
 import { errorData, errorReply, readError } from "../support/error-reply.ts";
 import { Gate } from "../support/fixture-server.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
@@ -10,7 +9,7 @@ import { RawConnection } from "../support/raw-connection.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
 import { isGroupAlive } from "../support/sidecar.ts";
-import { flagsForTokens, TOKENS } from "../support/token-clients.ts";
+import { TOKENS } from "../support/token-clients.ts";
 
 const TOKEN = "s3cret-Token.0123456789";
 const PING = { jsonrpc: "2.0", id: 7, method: "ping" };
@@ -217,8 +216,7 @@ it("streams above MAX_SESSIONS end if they are unused; those with a session stay
 });
 
 it("a flood of unused streams ends its own, and none of another client", async () => {
-  await using directory = await TempDir.create();
-  await using sidecar = await start({ flags: [...(await flagsForTokens(directory)), "--max-sessions", "2"] });
+  await using sidecar = await HttpBench.start({ hasTokens: true, flags: ["--legacy-sse", "on", "--max-sessions", "2"] });
   const open = (token: string): Promise<LegacySseClient> => LegacySseClient.open(sidecar.origin, { Authorization: `Bearer ${token}` });
   using other = await open(TOKENS[1]);
   using oldest = await open(TOKENS[0]);

@@ -4,6 +4,7 @@ import { errorReply, readError } from "../support/error-reply.ts";
 import { waitForHanging } from "../support/fixture-server.ts";
 import { RawConnection, getBytes, postBytes } from "../support/raw-connection.ts";
 import { HttpBench } from "../support/http-bench.ts";
+import { toolCall } from "../support/mcp-client.ts";
 
 const BAD_REQUEST = errorReply(400, -32600, "INVALID_REQUEST", { data: { sent: false } });
 const HEADERS_TOO_LARGE = errorReply(431, -32600, "INVALID_REQUEST", { data: { sent: false } });
@@ -170,7 +171,7 @@ it("the sidecar survives connections that end in every unfinished state", async 
 
 it("a request in flight is not answered with the error of a later one", async () => {
   using connection = await RawConnection.open(sidecar.origin);
-  const call = { jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "hang", arguments: {} } };
+  const call = toolCall("hang", {}, 7);
   await connection.write(postBytes(call, client.sessionId));
   await waitForHanging(client, 1);
   await connection.write("GARBAGE\r\n\r\n");

@@ -1,23 +1,20 @@
-import { writeFile } from "node:fs/promises";
 import type { Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 import { say } from "../support/held-call.ts";
 import { waitForHanging } from "../support/fixture-server.ts";
-import type { McpClient } from "../support/mcp-client.ts";
 import { RawConnection, getBytes, headBytes, postBytes } from "../support/raw-connection.ts";
-import { JSON_HEADERS } from "../support/mcp-client.ts";
+import { JSON_HEADERS, type McpClient, toolCall } from "../support/mcp-client.ts";
 import { openUnread } from "../support/open-sockets.ts";
 import { readError } from "../support/error-reply.ts";
 import { type JsonRpcMessage, readResponse } from "../support/json-rpc.ts";
-import { TempDir } from "../support/temp-dir.ts";
 import { HttpBench } from "../support/http-bench.ts";
+import { TOKENS } from "../support/token-clients.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { type Status, readStatus } from "../support/status.ts";
 
 const MIB = 1024 * 1024;
 const BUDGET_BYTES = 8 * MIB;
 const FLAGS = ["--memory-budget-bytes", String(BUDGET_BYTES)];
-const TOKENS = ["the-token-of-the-deaf-client", "the-token-of-the-other-client"] as const;
 const GREEDY = "127.0.0.2";
 const OTHER = "127.0.0.3";
 
@@ -75,7 +72,7 @@ describe("the memory budget", () => {
       { jsonrpc: "2.0", method: "notifications/x" },
     ]);
     using left = await RawConnection.open(sidecar.origin);
-    await left.write(postBytes({ jsonrpc: "2.0", id: 9, method: "tools/call", params: { name: "hang", arguments: {} } }, client.sessionId));
+    await left.write(postBytes(toolCall("hang", {}, 9), client.sessionId));
     await waitForHanging(client, 1);
     left[Symbol.dispose]();
     await client.request("resources/subscribe", { uri: "test://a" });
@@ -100,8 +97,7 @@ describe("the memory budget", () => {
     await say(client, JSON.stringify(listChanged(900_000)));
     expect((await readStatus(sidecar)).memory["replay"]).toBeGreaterThan(1_800_000);
     const body = (bytes: number): string => {
-      const make = (text: string): string =>
-        JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "echo", arguments: { text } } });
+      const make = (text: string): string => JSON.stringify(toolCall("echo", { text }));
       return make("x".repeat(bytes - make("").length));
     };
     const largest = Math.floor(BUDGET_BYTES / 5);
@@ -122,12 +118,7 @@ describe("the memory budget", () => {
   it("a response of a batch that has no room becomes an error, and the others are delivered", async () => {
     await using sidecar = await HttpBench.start({ flags: ["--memory-budget-bytes", String(4 * MIB)] });
     const client = await sidecar.client({ protocolVersion: "2025-03-26" });
-    const calls = [0, 1, 2, 3, 4, 5].map((id) => ({
-      jsonrpc: "2.0",
-      id,
-      method: "tools/call",
-      params: { name: "big", arguments: { length: id === 5 ? 1 : 900_000 } },
-    }));
+    const calls = [0, 1, 2, 3, 4, 5].map((id) => toolCall("big", { length: id === 5 ? 1 : 900_000 }, id));
     const { body } = await client.post(calls, { headers: { Accept: "application/json" } });
     const responses = (JSON.parse(body) as JsonRpcMessage[]).toSorted((a, b) => Number(a.id) - Number(b.id));
     const failed = responses.filter(({ error }) => error !== undefined);
@@ -137,10 +128,7 @@ describe("the memory budget", () => {
   });
 
   it("clients that read nothing are disconnected, and another client is served meanwhile", async () => {
-    await using dir = await TempDir.create();
-    const tokenFile = dir.file("tokens");
-    await writeFile(tokenFile, TOKENS.join("\n"));
-    await using sidecar = await HttpBench.start({ flags: [...FLAGS, "--auth-token-file", tokenFile, "--replay-max-bytes", "1"] });
+    await using sidecar = await HttpBench.start({ hasTokens: true, flags: [...FLAGS, "--replay-max-bytes", "1"] });
     const [deaf, client] = [await sidecar.client({ token: TOKENS[0] }), await sidecar.client({ token: TOKENS[1] })];
     const unread: (Socket & Disposable)[] = [];
     for (let count = 0; count < 8; count++) unread.push(await openUnread(sidecar.origin, getBytes("/mcp", deaf.getHeaders())));

@@ -1,11 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { waitForHanging } from "../support/fixture-server.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { TempDir } from "../support/temp-dir.ts";
 import { readReadiness } from "../support/status.ts";
 import { HttpBench } from "../support/http-bench.ts";
-import { flagsForTokens, TOKENS } from "../support/token-clients.ts";
-import type { McpClient } from "../support/mcp-client.ts";
+import { TOKENS } from "../support/token-clients.ts";
+import { type McpClient, toolCall } from "../support/mcp-client.ts";
 
 const RESULT = '{"content":[{"type":"text","text":"mine"}]}';
 const ERROR = '{"code":-32602,"message":"refused"}';
@@ -25,7 +24,7 @@ function printing(format: string): string[] {
 
 /** Makes the server answer a call with this line, in which `$ID` stands for its id. @returns the body that the client gets. */
 async function answer(client: McpClient, line: string): Promise<unknown> {
-  const reply = await client.post({ jsonrpc: "2.0", id: "a", method: "tools/call", params: { name: "raw_line", arguments: { line } } });
+  const reply = await client.post(toolCall("raw_line", { line }, "a"));
   return JSON.parse(reply.body);
 }
 
@@ -142,8 +141,7 @@ describe("text on the line of a message", () => {
     ["was cancelled", "hang", "REQUEST_TIMEOUT"],
     ["has ended", "seen", undefined],
   ])("a client cannot forge a response after its own call %s", async (_how, tool, code) => {
-    await using directory = await TempDir.create();
-    await using sidecar = await HttpBench.start({ flags: [...(await flagsForTokens(directory)), "--request-timeout-ms", "1500"] });
+    await using sidecar = await HttpBench.start({ hasTokens: true, flags: ["--request-timeout-ms", "1500"] });
     const [victim, attacker] = [await sidecar.client({ token: TOKENS[0] }), await sidecar.client({ token: TOKENS[1] })];
     // The server goes on with it, and may print its text at any time.
     const { error } = await attacker.callTool(tool);
@@ -160,8 +158,7 @@ describe("text on the line of a message", () => {
   });
 
   it("sessions of one principal count as one", async () => {
-    await using directory = await TempDir.create();
-    await using sidecar = await HttpBench.start({ flags: await flagsForTokens(directory) });
+    await using sidecar = await HttpBench.start({ hasTokens: true });
     const [one, other] = [await sidecar.client({ token: TOKENS[0] }), await sidecar.client({ token: TOKENS[0] })];
     const hanging = one.callTool("hang");
     await waitForHanging(one, 1);
@@ -171,8 +168,7 @@ describe("text on the line of a message", () => {
   });
 
   it("an oversized response after text fails no call of another principal", async () => {
-    await using directory = await TempDir.create();
-    await using sidecar = await HttpBench.start({ flags: [...(await flagsForTokens(directory)), "--max-line-bytes", "10000"] });
+    await using sidecar = await HttpBench.start({ hasTokens: true, flags: ["--max-line-bytes", "10000"] });
     const [victim, attacker] = [await sidecar.client({ token: TOKENS[0] }), await sidecar.client({ token: TOKENS[1] })];
     const hanging = victim.callTool("hang");
     const [wireId] = await waitForHanging(attacker, 1);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { errorReply, failureOf, readError } from "../support/error-reply.ts";
+import { errorReply, readError } from "../support/error-reply.ts";
 import { type HttpCall, type HttpReply, send } from "../support/http-client.ts";
 import { JSON_HEADERS, McpClient } from "../support/mcp-client.ts";
 import { Pod } from "../support/pod.ts";
@@ -226,17 +226,6 @@ it("a pod on all interfaces accepts any host, but only local pages", async () =>
   expect(readError(await ping({ Host: "search:8080", Origin: PAGE }, podClient))).toStrictEqual(PONG);
 });
 
-it("*.host accepts all names below a host, and not the host itself", async () => {
-  await using pod = await Pod.start({ env: { CLAW_MCP_STDIO_ALLOWED_HOSTS: "*.mcp.example,*.only.example:8443" } });
-  const podClient = await new McpClient(`${pod.origin}/mcp`).open();
-  for (const host of ["a.mcp.example", "A.B.MCP.Example.:8080", "a.only.example:8443", "localhost"]) {
-    expect(readError(await ping({ Host: host }, podClient))).toStrictEqual(PONG);
-  }
-  for (const host of ["mcp.example", ".mcp.example", "amcp.example", "a.mcp.example.evil.com", "a.only.example", "a.only.example:80"]) {
-    expect(readError(await ping({ Host: host }, podClient))).toMatchObject({ status: 403 });
-  }
-});
-
 it("* accepts every host on loopback, but gives no details to public names", async () => {
   await using open = await HttpBench.start({ env: { CLAW_MCP_STDIO_ALLOWED_HOSTS: "*" } });
   const openClient = await open.client();
@@ -246,22 +235,12 @@ it("* accepts every host on loopback, but gives no details to public names", asy
   expect([await statusFor("mcp.example"), await statusFor("10.1.2.3:8080")]).toEqual([403, 200]);
 });
 
-async function preflight(requested: string, origin = PAGE): Promise<HttpReply> {
-  const headers = { ...PREFLIGHT, Origin: origin, "Access-Control-Request-Headers": requested };
-  return send(sidecar.url, { method: "OPTIONS", headers });
-}
-
 /** Returns the headers that the page may send, in lower case. */
 async function allowed(requested: string): Promise<string[]> {
-  return String((await preflight(requested)).headers["access-control-allow-headers"])
-    .toLowerCase()
-    .split(",");
+  const headers = { ...PREFLIGHT, Origin: PAGE, "Access-Control-Request-Headers": requested };
+  const reply = await send(sidecar.url, { method: "OPTIONS", headers });
+  return String(reply.headers["access-control-allow-headers"]).toLowerCase().split(",");
 }
-
-it("the headers of 2026-07-28 are allowed", async () => {
-  const names = await allowed("content-type,mcp-method,mcp-name,mcp-protocol-version");
-  expect(names).toEqual(expect.arrayContaining(["content-type", "authorization", "mcp-method", "mcp-name", "mcp-protocol-version"]));
-});
 
 it("the headers of arguments are allowed, as the page asks for them", async () => {
   const names = await allowed("content-type, mcp-param-region ,Mcp-Param-Tier");
@@ -271,12 +250,6 @@ it("the headers of arguments are allowed, as the page asks for them", async () =
 
 it.each(["x-other", "mcp-param-", "mcp-parameter", "mcp-param-a b"])("the header %s is not allowed", async (name) => {
   expect(await allowed(`content-type,${name}`)).not.toContain(name);
-});
-
-it("a page of another site gets no headers", async () => {
-  const reply = await preflight("mcp-method,mcp-param-region", "https://evil.com");
-  expect(failureOf(reply)).toEqual([403, -32000, "ORIGIN_NOT_ALLOWED"]);
-  expect(Object.keys(reply.headers).filter((name) => name.startsWith("access-control-"))).toEqual([]);
 });
 
 it("the page may read results, errors and the time to wait of MCP 2026-07-28", async () => {

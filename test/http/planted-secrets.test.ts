@@ -1,14 +1,13 @@
 import { writeFile } from "node:fs/promises";
-import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { send } from "../support/http-client.ts";
-import { McpClient } from "../support/mcp-client.ts";
+import { initializeRequest, McpClient } from "../support/mcp-client.ts";
+import { findSecrets, TELLTALE } from "../support/planted-secrets.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
 import { runMain } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
-const TELLTALE = fileURLToPath(new URL("../fixtures/telltale-server.ts", import.meta.url));
 const TOKEN = "own-t0ken-0123456789";
 const NEXT_TOKEN = "an0ther-t0ken-0123456789";
 const ENVIRONMENT = {
@@ -19,28 +18,8 @@ const ENVIRONMENT = {
 /** The secrets to look for; a key is looked for line by line. */
 const PLANTED = [TOKEN, NEXT_TOKEN, ENVIRONMENT.MY_API_KEY, ENVIRONMENT.DB_PASSWORD, "MIIEvQIBADANBgkqh"];
 
-/** Returns all that a text reveals: the text itself, the strings of JSON in it, and the strings of JSON in those. */
-function readings(text: string): string[] {
-  const strings: string[] = [text];
-  for (const line of text.split("\n")) {
-    try {
-      JSON.parse(line, (_key, value: unknown) => {
-        if (typeof value === "string") strings.push(value);
-        return value;
-      });
-    } catch {
-      // Not JSON.
-    }
-  }
-  return strings;
-}
-
 function findPlanted(text: string): string[] {
-  return PLANTED.filter((secret) =>
-    readings(text).some((each) =>
-      [secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret)].some((spelled) => each.includes(spelled)),
-    ),
-  );
+  return findSecrets(text, PLANTED);
 }
 
 async function start(
@@ -53,7 +32,7 @@ async function start(
   await writeFile(file, tokens);
   return HttpBench.start({
     ...options,
-    command: [process.execPath, TELLTALE, mode],
+    command: [...TELLTALE, mode],
     env: { ...ENVIRONMENT, PLANTED: JSON.stringify(PLANTED) },
     flags: ["--auth-token-file", file, "--log-level", "debug", ...flags],
   });
@@ -71,19 +50,13 @@ async function readAll(sidecar: RunningSidecar, token: string): Promise<string> 
   return replies.map(({ headers, body }) => `${JSON.stringify(headers)}\n${body}`).join("\n");
 }
 
-function post(sidecar: RunningSidecar, token: string, method: string, params: object = {}): Promise<string> {
-  const client = new McpClient(sidecar.url, { token });
-  return client.post({ jsonrpc: "2.0", id: 1, method, params }).then(({ body }) => body);
-}
-
 it.each(["refuse", "refuse-clients"])("no endpoint or log reveals secrets in a failed handshake (%s)", async (mode) => {
   await using directory = await TempDir.create();
   await using sidecar = await start(directory, mode, `${TOKEN}\n${NEXT_TOKEN}`, {
     untilReady: mode !== "refuse",
     flags: ["--isolation", "session"],
   });
-  const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "raw", version: "1" } };
-  const refused = await post(sidecar, TOKEN, "initialize", params);
+  const { body: refused } = await new McpClient(sidecar.url, { token: TOKEN }).post(initializeRequest());
   expect(refused).toContain("bad key: ***");
   const said = `${refused}\n${await readAll(sidecar, TOKEN)}`;
   await sidecar.stop();
@@ -96,7 +69,7 @@ it.each(["refuse", "refuse-clients"])("no endpoint or log reveals secrets in a f
 it("no endpoint or log reveals secrets in names of tools that have drifted", async () => {
   await using directory = await TempDir.create();
   const file = directory.file("reviewed.json");
-  const server = [process.execPath, TELLTALE, "normal"];
+  const server = [...TELLTALE, "normal"];
   expect(await runMain(["discover", "--out", file, "--", ...server], { PLANTED: '["reviewed"]' })).toMatchObject({ code: 0 });
   const flags = ["--descriptor", file, "--descriptor-mode", "warn", "--argument-check", "warn"];
   await using sidecar = await start(directory, "normal", `${TOKEN}\n${NEXT_TOKEN}`, { flags });
@@ -112,7 +85,7 @@ it("no endpoint or log reveals secrets in names of tools that have drifted", asy
 
 it("a failed discover run reveals no secrets", async () => {
   const env = { ...ENVIRONMENT, PLANTED: JSON.stringify(PLANTED.slice(2)) };
-  const { code, stdout, stderr } = await runMain(["discover", "--", process.execPath, TELLTALE, "refuse"], env);
+  const { code, stdout, stderr } = await runMain(["discover", "--", ...TELLTALE, "refuse"], env);
   expect(code).toBe(1);
   expect(stderr).toContain("could not log in with ***, giving up");
   expect(findPlanted(`${stdout}\n${stderr}`)).toEqual([]);

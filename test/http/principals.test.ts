@@ -8,22 +8,16 @@ import { META, type ModernClient } from "../support/modern-client.ts";
 import { elicitation, FORM_ELICITATION } from "../support/questions.ts";
 import { readStatus, waitForGeneration } from "../support/status.ts";
 import { HttpBench } from "../support/http-bench.ts";
-import type { StartOptions, RunningSidecar } from "../support/running-sidecar.ts";
-import { TempDir } from "../support/temp-dir.ts";
-import { flagsForTokens, TOKENS, tokenClients } from "../support/token-clients.ts";
+import type { RunningSidecar } from "../support/running-sidecar.ts";
+import { TOKENS, tokenClients } from "../support/token-clients.ts";
 
 /** Nothing of one principal reaches another by a guess. A principal is a token here. */
 
 const LOGGING = { FIXTURE_INITIALIZE_RESULT: offer({ tools: {}, logging: {}, resources: { subscribe: true } }) };
 const DEBUG = { meta: { [META.logLevel]: "debug" } };
 
-async function start(directory: TempDir, options: StartOptions = {}): Promise<RunningSidecar> {
-  return HttpBench.start({ ...options, flags: [...(await flagsForTokens(directory)), ...(options.flags ?? [])] });
-}
-
-async function sessions(sidecar: RunningSidecar, capabilities: object = {}): Promise<[McpClient, McpClient]> {
-  const [first, second] = TOKENS.map((token) => new McpClient(sidecar.url, { token, capabilities }));
-  if (first === undefined || second === undefined) throw new Error("no token");
+async function sessions(sidecar: RunningSidecar, [ofFirst, ofSecond]: readonly string[] = TOKENS): Promise<[McpClient, McpClient]> {
+  const [first, second] = [new McpClient(sidecar.url, { token: ofFirst }), new McpClient(sidecar.url, { token: ofSecond })];
   for (const session of [first, second]) {
     await session.initialize();
     await session.request("logging/setLevel", { level: "debug" });
@@ -43,10 +37,9 @@ async function logged(client: ModernClient, data: string): Promise<unknown[]> {
 
 describe("a question of a server with sessions", () => {
   it("a question after the end of a call is not shown to the client of another token", async () => {
-    await using directory = await TempDir.create();
-    await using sidecar = await start(directory);
+    await using sidecar = await HttpBench.start({ hasTokens: true });
     const [first, second] = tokenClients(sidecar, FORM_ELICITATION);
-    const [early, askAt, go] = ["early", "ask", "go"].map((name) => directory.file(name));
+    const [early, askAt, go] = ["early", "ask", "go"].map((name) => sidecar.directory.file(name));
     if (early === undefined || askAt === undefined || go === undefined) throw new Error("no file");
     await writeFile(early, "");
     const questions = [elicitation("late", { message: "secret of the first" }, { askAt })];
@@ -79,8 +72,7 @@ describe("a log message of a shared server", () => {
     { what: "with sessions", mode: "keeps-state", env: LOGGING },
     { what: "without sessions", mode: "modern-only", env: {} },
   ])("a message reaches nobody when two tokens have used the server $what", async ({ mode, env }) => {
-    await using directory = await TempDir.create();
-    await using sidecar = await start(directory, { mode, env });
+    await using sidecar = await HttpBench.start({ hasTokens: true, mode, env });
     const [first, second] = tokenClients(sidecar, {});
     expect(await logged(first, "of the first")).toEqual(["of the first"]);
     const { counters: before } = await readStatus(sidecar, { Authorization: `Bearer ${TOKENS[0]}` });
@@ -90,14 +82,8 @@ describe("a log message of a shared server", () => {
   });
 
   it("a message reaches the session of a token after a cancelled call of its other one", async () => {
-    await using directory = await TempDir.create();
-    await using sidecar = await start(directory, { mode: "keeps-state", env: LOGGING });
-    const [token] = TOKENS;
-    const [one, other] = [new McpClient(sidecar.url, { token }), new McpClient(sidecar.url, { token })];
-    for (const session of [one, other]) {
-      await session.initialize();
-      await session.request("logging/setLevel", { level: "debug" });
-    }
+    await using sidecar = await HttpBench.start({ hasTokens: true, mode: "keeps-state", env: LOGGING });
+    const [one, other] = await sessions(sidecar, [TOKENS[0], TOKENS[0]]);
     const hanging = one.callTool("hang", {}, 7).catch(() => undefined);
     await waitForHanging(other, 1);
     await one.notify("notifications/cancelled", { requestId: 7 });
@@ -106,9 +92,8 @@ describe("a log message of a shared server", () => {
   });
 
   it("a restarted server delivers messages again, until it gets something of another token", async () => {
-    await using directory = await TempDir.create();
     const flags = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
-    await using sidecar = await start(directory, { mode: "keeps-state", env: LOGGING, flags });
+    await using sidecar = await HttpBench.start({ hasTokens: true, mode: "keeps-state", env: LOGGING, flags });
     const [first, second] = await sessions(sidecar);
     await second.callTool("echo", { text: "x" });
     expect(await loggedInSession(first, "dropped")).toEqual([]);
@@ -137,8 +122,7 @@ describe("a task of a shared server", () => {
   }
 
   it("a request with the task of another token, or without a clear id, does not reach the server", async () => {
-    await using directory = await TempDir.create();
-    await using sidecar = await start(directory);
+    await using sidecar = await HttpBench.start({ hasTokens: true });
     const [first, second] = await clients(sidecar);
     await create(first, "task-1");
     for (const [params, message] of [
@@ -153,8 +137,7 @@ describe("a task of a shared server", () => {
   });
 
   it("the last 1000 tasks of a token are remembered", async () => {
-    await using directory = await TempDir.create();
-    await using sidecar = await start(directory);
+    await using sidecar = await HttpBench.start({ hasTokens: true });
     const [first, second] = await clients(sidecar);
     const get = async (taskId: string): Promise<unknown> => (await second.request("tasks/get", { taskId })).error;
     for (const taskId of ["first", "second"]) await create(first, taskId);

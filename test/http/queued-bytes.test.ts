@@ -7,7 +7,6 @@ import type { HttpReply } from "../support/http-client.ts";
 import { readResponse } from "../support/json-rpc.ts";
 import type { McpClient } from "../support/mcp-client.ts";
 import { readStatus, waitForGeneration } from "../support/status.ts";
-import { TempDir } from "../support/temp-dir.ts";
 import { signalServer } from "../support/in-process-server.ts";
 import { LaneClient } from "../support/lane-client.ts";
 
@@ -90,10 +89,9 @@ it.concurrent.each([
   { how: "is killed", inGeneration: [] },
   { how: "reads again", inGeneration: ["x-vendor/large", "notifications/cancelled"] },
 ])("a request that timed out before its write is never sent if the server $how", async ({ how, inGeneration }) => {
-  await using directory = await TempDir.create();
   await using sidecar = await HttpBench.start({ flags: [...QUICK_RESTART, "--request-timeout-ms", "3000"] });
   const client = await sidecar.client();
-  const path = directory.file("read");
+  const path = sidecar.directory.file("read");
   await client.toolText("pause_reading", { path });
   const replies = (await Promise.all([post(client, 1, LARGE), post(client, 2, LARGE), post(client, 3, LARGE)])).map(readResponse);
   expect(replies.map((reply) => reply.error?.data?.["code"])).toEqual(Array(3).fill("REQUEST_TIMEOUT"));

@@ -4,7 +4,7 @@ import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { Gate, waitForHanging } from "../support/fixture-server.ts";
 import { send } from "../support/http-client.ts";
 import { LegacySseClient } from "../support/legacy-sse-client.ts";
-import { JSON_HEADERS, McpClient } from "../support/mcp-client.ts";
+import { JSON_HEADERS, McpClient, toolCall } from "../support/mcp-client.ts";
 import { RawConnection } from "../support/raw-connection.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { LogLine, RunningSidecar } from "../support/running-sidecar.ts";
@@ -35,7 +35,7 @@ describe("REQUEST_LOG", async () => {
   it("a successful call has all fields with all, and its initialize the same session", async () => {
     await using sidecar = await HttpBench.start({ flags: ALL });
     const client = await sidecar.client();
-    const message = { jsonrpc: "2.0", id: 2, method: "tools/call", params: { name: "echo", arguments: { text: "hello" } } };
+    const message = toolCall("echo", { text: "hello" });
     const { body } = await client.post(message);
     const session = hashOf(client.sessionId);
     expect(await ended(sidecar, "results", "echo")).toMatchObject({
@@ -120,13 +120,8 @@ describe("REQUEST_LOG", async () => {
   it("each request of a batch has its line", async () => {
     await using sidecar = await HttpBench.start({ flags: ALL });
     const client = await sidecar.client({ protocolVersion: "2025-03-26" });
-    const call = (id: number, name: string, args: object): object => ({
-      jsonrpc: "2.0",
-      id,
-      method: "tools/call",
-      params: { name, arguments: args },
-    });
-    await client.post([call(1, "echo", { text: "x" }), call(2, "raw_line", ECHO_ERROR), { jsonrpc: "2.0", method: "notifications/x" }]);
+    const notification = { jsonrpc: "2.0", method: "notifications/x" };
+    await client.post([toolCall("echo", { text: "x" }, 1), toolCall("raw_line", ECHO_ERROR), notification]);
     await ended(sidecar, "results", "echo");
     await ended(sidecar, "errors", "raw_line");
     await sidecar.stop();

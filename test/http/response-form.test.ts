@@ -6,13 +6,9 @@ import { send } from "../support/http-client.ts";
 import { readMessages } from "../support/json-rpc.ts";
 import { RawConnection, postBytes } from "../support/raw-connection.ts";
 import { HttpBench } from "../support/http-bench.ts";
+import { initializeRequest, toolCall } from "../support/mcp-client.ts";
 
-const CALL_WITH_PROGRESS = {
-  jsonrpc: "2.0",
-  id: 7,
-  method: "tools/call",
-  params: { name: "progress", arguments: { steps: 2 }, _meta: { progressToken: "mine" } },
-};
+const CALL_WITH_PROGRESS = toolCall("progress", { steps: 2 }, 7, { progressToken: "mine" });
 const PRIMING = { id: expect.stringMatching(/./) as string, retry: expect.any(Number) as number, data: "" };
 const STREAM_HEADERS = { "content-type": "text/event-stream", "cache-control": "no-cache, no-transform", "x-accel-buffering": "no" };
 
@@ -150,7 +146,7 @@ describe("a long silence", () => {
     await gate.close();
     await client.callTool("exit");
     await sidecar.waitForLog("mcp server started", (line) => line["generation"] === 2);
-    const echo = { jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "echo", arguments: { text: "late" } } };
+    const echo = toolCall("echo", { text: "late" }, 7);
     using refused = await client.postForStream(echo);
     expect([refused.status, refused.headers["content-type"]]).toEqual([503, "application/json"]);
     const held = client.callTool("echo", { text: "late" });
@@ -161,9 +157,8 @@ describe("a long silence", () => {
   it("the response to initialize is never a stream", async () => {
     await using gate = await Gate.create();
     await using sidecar = await HttpBench.start({ mode: "gated", env: gate.env, untilReady: false, flags: ["--stream-after-ms", "1"] });
-    const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "raw", version: "1" } };
     using connection = await RawConnection.open(sidecar.origin);
-    await connection.write(postBytes({ jsonrpc: "2.0", id: 1, method: "initialize", params }));
+    await connection.write(postBytes(initializeRequest()));
     // Another request on another connection. By its response, the first one has been read and the silence was long enough.
     for (let count = 0; count < 3; count++) expect((await send(`${sidecar.origin}/healthz`, { method: "GET" })).status).toBe(503);
     await gate.open();

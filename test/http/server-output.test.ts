@@ -4,6 +4,7 @@ import { QUICK_RESTART, readSeen, timeoutFlags, waitForHanging } from "../suppor
 import { HttpBench } from "../support/http-bench.ts";
 import type { LogLine, RunningSidecar } from "../support/running-sidecar.ts";
 import { readReadiness } from "../support/status.ts";
+import { toolCall } from "../support/mcp-client.ts";
 
 const SMALL_LINES = ["--max-line-bytes", "10000"];
 const SKIPPED = "stdout line skipped: not json-rpc";
@@ -60,7 +61,7 @@ it("a response over MAX_LINE_BYTES fails its own request only, and the process g
   const hanging = client.callTool("hang", {}, 2);
   const [wireId] = await waitForHanging(client, 1);
   const [tooLarge, echo] = await Promise.all([
-    client.post({ jsonrpc: "2.0", id: "big one", method: "tools/call", params: { name: "big", arguments: { length: 2_000_000 } } }),
+    client.post(toolCall("big", { length: 2_000_000 }, "big one")),
     client.toolText("echo", { text: "beside" }),
   ]);
   expect(echo).toBe("beside");

@@ -59,19 +59,6 @@ describe("a shared server's request", async () => {
       { jsonrpc: "2.0", id: 1, error: refusal("roots/list") },
     ]);
   });
-
-  it("a client's response to a server request gets 202 and is dropped", async () => {
-    await using sidecar = await HttpBench.start();
-    const client = await sidecar.client();
-    for (const response of [
-      { jsonrpc: "2.0", id: 1, result: {} },
-      { jsonrpc: "2.0", id: "ask", error: { code: 1, message: "no" } },
-    ]) {
-      const reply = await client.post(response);
-      expect([reply.status, reply.body]).toEqual([202, ""]);
-    }
-    expect(JSON.parse(await client.toolText("answers"))).toEqual([]);
-  });
 });
 
 describe("the server's other output", () => {

@@ -1,18 +1,14 @@
-import { writeFile } from "node:fs/promises";
 import { expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { TempDir } from "../support/temp-dir.ts";
 import { EventStream } from "../support/event-stream.ts";
 import { HeldCall } from "../support/held-call.ts";
 import { type HttpCall, type HttpReply, send } from "../support/http-client.ts";
-import { JSON_HEADERS } from "../support/mcp-client.ts";
+import { initializeRequest, JSON_HEADERS } from "../support/mcp-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
+import { TOKENS } from "../support/token-clients.ts";
 
-const OWNER = { Authorization: "Bearer token-of-the-owner" };
-const OTHER = { Authorization: "Bearer token-of-somebody-else" };
+const [OWNER, OTHER] = [{ Authorization: `Bearer ${TOKENS[0]}` }, { Authorization: `Bearer ${TOKENS[1]}` }];
 const REQUEST = '{"jsonrpc":"2.0","id":7,"method":"x-test/of-the-other"}';
-const INITIALIZE =
-  '{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}';
 
 /** Everything in a response that a client sees, except for dates. */
 function visible({ status, headers, body }: HttpReply): object {
@@ -28,9 +24,7 @@ async function withBoth(url: string, { headers, ...call }: HttpCall): Promise<{ 
   return { other: visible(other), unknown: visible(unknown) };
 }
 
-const directory = disposeAfterAll(await TempDir.create());
-await writeFile(directory.file("tokens"), "token-of-the-owner\ntoken-of-somebody-else\n");
-const sidecar = disposeAfterAll(await HttpBench.start({ flags: ["--auth-token-file", directory.file("tokens"), "--legacy-sse", "on"] }));
+const sidecar = disposeAfterAll(await HttpBench.start({ hasTokens: true }));
 const client = await sidecar.client({ headers: OWNER });
 
 it.each<[string, HttpCall]>([
@@ -52,7 +46,7 @@ it.each<[string, HttpCall]>([
 
 it("initialize with the session of another token opens a session", async () => {
   const headers = { ...JSON_HEADERS, ...OTHER, "Mcp-Session-Id": client.sessionId };
-  const { status, headers: replied } = await send(sidecar.url, { body: INITIALIZE, headers });
+  const { status, headers: replied } = await send(sidecar.url, { body: JSON.stringify(initializeRequest()), headers });
   expect([status, replied["mcp-session-id"] === client.sessionId]).toEqual([200, false]);
 });
 
@@ -86,9 +80,7 @@ it("event ids of a broken stream are useless with another token", async () => {
 });
 
 it("requests with another token do not keep a session alive", async () => {
-  await using small = await HttpBench.start({
-    flags: ["--auth-token-file", directory.file("tokens"), "--max-sessions", "2", "--session-max-age-ms", "1"],
-  });
+  await using small = await HttpBench.start({ hasTokens: true, flags: ["--max-sessions", "2", "--session-max-age-ms", "1"] });
   const [first, second] = [await small.client({ headers: OWNER }), await small.client({ headers: OWNER })];
   const headers = { ...JSON_HEADERS, "Mcp-Session-Id": first.sessionId };
   await withBoth(small.url, { body: REQUEST, headers });

@@ -1,45 +1,20 @@
 import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { errorReply, readError } from "../support/error-reply.ts";
-import type { EventStream } from "../support/event-stream.ts";
 import type { HttpReply } from "../support/http-client.ts";
 import { resultText } from "../support/json-rpc.ts";
-import { ASKABLE, type ClientOptions, initializeRequest, McpClient } from "../support/mcp-client.ts";
+import { ASKABLE, initializeRequest, McpClient, toolCall } from "../support/mcp-client.ts";
 import { RawConnection, postBytes } from "../support/raw-connection.ts";
 import { openUnread } from "../support/open-sockets.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { readStatus } from "../support/status.ts";
-import { TempDir } from "../support/temp-dir.ts";
 
 const REFUSAL = { id: 1, data: { sent: false, retrySafe: true, retryAfterSeconds: 5 } };
 
-function initialize(sidecar: RunningSidecar, options: ClientOptions = {}, capabilities = {}): Promise<HttpReply> {
-  return new McpClient(sidecar.url, options).post(initializeRequest(capabilities));
+function initialize(sidecar: RunningSidecar, capabilities = {}): Promise<HttpReply> {
+  return new McpClient(sidecar.url).post(initializeRequest(capabilities));
 }
-
-async function openStreams(sidecar: RunningSidecar, options: ClientOptions): Promise<EventStream[]> {
-  const streams: EventStream[] = [];
-  for (let reply = await initialize(sidecar, options); reply.status === 200; reply = await initialize(sidecar, options)) {
-    const client = new McpClient(sidecar.url, { ...options, sessionId: String(reply.headers["mcp-session-id"]) });
-    streams.push(await client.openStream());
-  }
-  return streams;
-}
-
-describe("a flood of sessions", () => {
-  it("sessions in use of one token leave a quarter of all to others", async () => {
-    await using directory = await TempDir.create();
-    await writeFile(directory.file("tokens"), "token-of-the-flood\ntoken-of-somebody-else\n");
-    await using sidecar = await HttpBench.start({ flags: ["--max-sessions", "16", "--auth-token-file", directory.file("tokens")] });
-    const other = { token: "token-of-somebody-else" };
-    const streams = await openStreams(sidecar, { token: "token-of-the-flood" });
-    expect(streams).toHaveLength(12);
-    const clients = await Promise.all(Array.from({ length: 4 }, () => sidecar.client(other)));
-    for (const client of clients) expect(await client.toolText("echo", { text: "here" })).toBe("here");
-    for (const stream of streams) stream[Symbol.dispose]();
-  });
-});
 
 describe("a session in use", () => {
   it.each([0, 3])("its request is sent even if the body takes long, after %i dropped GET streams", async (dropped) => {
@@ -49,10 +24,7 @@ describe("a session in use", () => {
       (await client.openStream())[Symbol.dispose]();
       while ((await readStatus(sidecar)).openStreams > 0);
     }
-    const bytes = postBytes(
-      { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "echo", arguments: { text: "here" } } },
-      client.sessionId,
-    );
+    const bytes = postBytes(toolCall("echo", { text: "here" }, 1), client.sessionId);
     using slow = await RawConnection.open(sidecar.origin);
     const other = await sidecar.client();
     await slow.write(bytes.slice(0, -1));
@@ -67,10 +39,7 @@ describe("a session in use", () => {
   it("its response is read, and its client can send another request", async () => {
     await using sidecar = await HttpBench.start({ flags: ["--max-sessions", "2"] });
     const client = await sidecar.client();
-    const bytes = postBytes(
-      { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "big", arguments: { length: 16_000_000 } } },
-      client.sessionId,
-    );
+    const bytes = postBytes(toolCall("big", { length: 16_000_000 }, 1), client.sessionId);
     using unread = await openUnread(sidecar.origin, bytes);
     while ((await readStatus(sidecar)).memory["unread"] === 0);
     for (let count = 0; count < 3; count++) await sidecar.client();
@@ -81,15 +50,14 @@ describe("a session in use", () => {
 
 describe("MAX_SESSIONS sessions in use", () => {
   it("initialize gets 503 without a new server, and nothing in use ends", async () => {
-    await using directory = await TempDir.create();
-    const path = directory.file("go");
     await using sidecar = await HttpBench.start({ flags: ["--max-sessions", "2"] });
+    const path = sidecar.directory.file("go");
     const calling = await sidecar.client();
     const call = calling.callTool("wait_for_file", { path });
     await sidecar.waitForLog(`waiting for ${path}`);
     using stream = await (await sidecar.client()).openStream();
     for (const capabilities of [{}, ASKABLE]) {
-      const reply = await initialize(sidecar, {}, capabilities);
+      const reply = await initialize(sidecar, capabilities);
       expect(readError(reply)).toStrictEqual(errorReply(503, -32000, "TOO_MANY_SESSIONS", REFUSAL));
       expect([reply.headers["retry-after"], reply.headers["mcp-session-id"]]).toEqual(["5", undefined]);
     }

@@ -1,29 +1,21 @@
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
-import { type HttpReply, send } from "../support/http-client.ts";
-import { McpClient } from "../support/mcp-client.ts";
+import { initializeRequest, McpClient } from "../support/mcp-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import { readStatus } from "../support/status.ts";
 
-const INITIALIZE = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "raw", version: "1" } };
 const SESSION_REQUIRED = { status: 400, code: -32000, dataCode: "SESSION_REQUIRED" } as const;
 const SESSION_NOT_FOUND = { status: 404, code: -32001, dataCode: "SESSION_NOT_FOUND" } as const;
 
 const sidecar = disposeAfterAll(await HttpBench.start());
 
 function clientWith(sessionId: string): McpClient {
-  const client = new McpClient(sidecar.url);
-  client.sessionId = sessionId;
-  return client;
+  return new McpClient(sidecar.url, { sessionId });
 }
 
 function refusal({ status, code, dataCode }: typeof SESSION_REQUIRED | typeof SESSION_NOT_FOUND, id?: string | number): object {
   return errorReply(status, code, dataCode, id === undefined ? {} : { id });
-}
-
-function end(client: McpClient): Promise<HttpReply> {
-  return send(client.url, { method: "DELETE", headers: client.sessionId === "" ? {} : { "Mcp-Session-Id": client.sessionId } });
 }
 
 describe("session ids", () => {
@@ -38,7 +30,7 @@ describe("session ids", () => {
 
   it("an initialize with an unknown id gets a new one, not the client's choice", async () => {
     const client = clientWith("chosen-by-the-client");
-    const reply = await client.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: INITIALIZE });
+    const reply = await client.post(initializeRequest());
     expect(reply.status).toBe(200);
     expect(reply.headers["mcp-session-id"]).toMatch(/^[\x21-\x7e]{32,}$/);
     expect(readError(await client.post({ jsonrpc: "2.0", id: 2, method: "ping" }))).toStrictEqual(refusal(SESSION_NOT_FOUND, 2));
@@ -46,7 +38,7 @@ describe("session ids", () => {
 
   it("an initialize with an open session's id is rejected, and the session stays unchanged", async () => {
     const client = await sidecar.client();
-    const reply = await client.post({ jsonrpc: "2.0", id: 1, method: "initialize", params: INITIALIZE });
+    const reply = await client.post(initializeRequest());
     expect(readError(reply)).toStrictEqual(errorReply(400, -32600, "INVALID_REQUEST", { id: 1 }));
     expect(reply.headers).not.toHaveProperty("mcp-session-id");
     expect(await client.request("ping")).toMatchObject({ status: 200, result: {} });
@@ -57,7 +49,7 @@ describe("session ids", () => {
     async (sessionId) => {
       const client = clientWith(sessionId);
       expect(readError(await client.post({ jsonrpc: "2.0", id: "x", method: "ping" }))).toStrictEqual(refusal(SESSION_NOT_FOUND, "x"));
-      expect(readError(await end(client))).toStrictEqual(refusal(SESSION_NOT_FOUND));
+      expect(readError(await client.end())).toStrictEqual(refusal(SESSION_NOT_FOUND));
     },
   );
 });
@@ -73,17 +65,17 @@ it.each([
 });
 
 it("DELETE without a session id is rejected with 400", async () => {
-  expect(readError(await end(clientWith("")))).toStrictEqual(refusal(SESSION_REQUIRED));
+  expect(readError(await clientWith("").end())).toStrictEqual(refusal(SESSION_REQUIRED));
 });
 
 describe("the end of a session", () => {
   it("DELETE gets 204, and requests of the session get 404 from then on", async () => {
     const client = await sidecar.client();
-    const reply = await end(client);
+    const reply = await client.end();
     expect(reply).toMatchObject({ status: 204, body: "" });
     expect(reply.headers).not.toHaveProperty("content-type");
     expect(readError(await client.post({ jsonrpc: "2.0", id: 2, method: "ping" }))).toStrictEqual(refusal(SESSION_NOT_FOUND, 2));
-    expect(readError(await end(client))).toStrictEqual(refusal(SESSION_NOT_FOUND));
+    expect(readError(await client.end())).toStrictEqual(refusal(SESSION_NOT_FOUND));
   });
 
   it("an evicted session goes on with its next request, unless it had subscriptions", async () => {

@@ -7,8 +7,7 @@ import { groupEnd } from "../support/process-end.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
 import { isAlive } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
-import { TempDir } from "../support/temp-dir.ts";
-import { flagsForTokens, TOKENS } from "../support/token-clients.ts";
+import { TOKENS } from "../support/token-clients.ts";
 
 const ROOTS = { jsonrpc: "2.0", id: "q", method: "roots/list" };
 
@@ -28,8 +27,7 @@ describe.concurrent("sessions that share a private server", () => {
   });
 
   it("another client, other capabilities and another revision get a process of their own", async () => {
-    await using directory = await TempDir.create();
-    await using sidecar = await HttpBench.start({ flags: await flagsForTokens(directory) });
+    await using sidecar = await HttpBench.start({ hasTokens: true });
     const connect = async (token: string, capabilities: object = ASKABLE, protocolVersion = "2025-11-25"): Promise<number> => {
       const client = await new McpClient(sidecar.url, { token, capabilities, protocolVersion }).open();
       return (await readWhere(client)).pid;

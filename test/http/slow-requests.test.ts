@@ -3,7 +3,7 @@ import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { answerOf, HeldCall, progressOf, say } from "../support/held-call.ts";
 import { readSeen, waitForHanging } from "../support/fixture-server.ts";
-import type { McpClient } from "../support/mcp-client.ts";
+import { type McpClient, toolCall } from "../support/mcp-client.ts";
 import { RawConnection, getBytes, postBytes } from "../support/raw-connection.ts";
 import { HttpBench } from "../support/http-bench.ts";
 import type { RunningSidecar } from "../support/running-sidecar.ts";
@@ -84,7 +84,7 @@ it.concurrent("the timeouts exclude responses, event streams and idle connection
   using connection = await RawConnection.open(sidecar.origin);
   await connection.write(getBytes("/livez"));
   expect((await connection.reply()).status).toBe(200);
-  const slow = client.post({ jsonrpc: "2.0", id: 8, method: "tools/call", params: { name: "hang" } });
+  const slow = client.post(toolCall("hang", {}, 8));
   await waitForHanging(client, 1);
   using stream = await client.openStream();
   const call = await HeldCall.start(client, client);
@@ -107,7 +107,7 @@ it.concurrent("the preceding request on the connection still gets its response, 
   const caller = await own.client();
   using connection = await RawConnection.open(own.origin);
   const before = await waitForHanging(caller, 0);
-  const call = { jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "hang" } };
+  const call = toolCall("hang", {}, 7);
   await connection.write(`${bytesOf(caller, call)}POST /mcp HT`);
   await waitForHanging(caller, before.length + 1);
   for (let times = 0; times < 2; times++) await expect408("GET");

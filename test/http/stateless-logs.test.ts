@@ -1,11 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
-import { TempDir } from "../support/temp-dir.ts";
 import { offer, waitForHanging } from "../support/fixture-server.ts";
 import { LaneClient } from "../support/lane-client.ts";
 import { META, type ModernClient } from "../support/modern-client.ts";
 import { HttpBench } from "../support/http-bench.ts";
-import { flagsForTokens, tokenClients } from "../support/token-clients.ts";
+import { tokenClients } from "../support/token-clients.ts";
 
 const LOGGING = { FIXTURE_INITIALIZE_RESULT: offer({ tools: {}, logging: {} }) };
 
@@ -68,8 +67,7 @@ describe("the level of a server of sessions", () => {
   });
 
   it("the most verbose level of all clients holds", async () => {
-    await using directory = await TempDir.create();
-    await using sidecar = await HttpBench.start({ mode: "keeps-state", env: LOGGING, flags: await flagsForTokens(directory) });
+    await using sidecar = await HttpBench.start({ mode: "keeps-state", env: LOGGING, hasTokens: true });
     const [one, other] = tokenClients(sidecar, {});
     expect(await logged(one, "debug", "debug")).toHaveLength(1);
     await other.callTool("echo", { text: "x" }, { meta: { [META.logLevel]: "error" } });

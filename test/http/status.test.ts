@@ -6,6 +6,7 @@ import { LaneClient } from "../support/lane-client.ts";
 import { PinnedTools } from "../support/pinned-tools.ts";
 import { readReadiness, readStatus, waitForGeneration } from "../support/status.ts";
 import { HttpBench } from "../support/http-bench.ts";
+import { toolCall } from "../support/mcp-client.ts";
 
 /** The path of every leaf, such as `lanes.shared.waiting`. A table whose keys are events counts as a leaf. */
 function fieldPaths(value: unknown, path = ""): string[] {
@@ -84,7 +85,7 @@ it("/status counts each request's outcome, and each kind of dropped output", asy
   await using sidecar = await HttpBench.start({ mode: "gated", env: gate.env, flags });
   const client = await sidecar.client();
   // Cancelled, with a late response.
-  const cancelled = client.post({ jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "hang", arguments: {} } });
+  const cancelled = client.post(toolCall("hang", {}, 7));
   await waitForHanging(client, 1);
   await client.notify("notifications/cancelled", { requestId: 7 });
   expect((await cancelled).status).toBe(202);

@@ -9,6 +9,7 @@ import { RawConnection, getBytes, headBytes, postBytes } from "../support/raw-co
 import { openUnread } from "../support/open-sockets.ts";
 import { Sidecar } from "../support/sidecar.ts";
 import { readStatus } from "../support/status.ts";
+import { toolCall } from "../support/mcp-client.ts";
 
 const TOKEN = "token-of-the-connections-test";
 const AUTHORIZED = { Authorization: `Bearer ${TOKEN}` };
@@ -82,7 +83,7 @@ describe("requests that a client sends ahead of responses", async () => {
   it("the seventeenth, with a body that does not arrive, lets those before it end", async () => {
     const client = await open.client();
     using connection = await RawConnection.open(open.origin);
-    const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "hang" } };
+    const call = toolCall("hang", {}, 1);
     await connection.write(postBytes(call, client.sessionId));
     await waitForHanging(client, 1);
     await connection.write(getBytes("/livez").repeat(LIMIT - 1) + headBytes("POST /mcp", { "Content-Length": "100" }));
@@ -97,7 +98,7 @@ describe("requests that a client sends ahead of responses", async () => {
   it("a client that leaves after the seventeenth is noticed", async () => {
     const client = await open.client();
     using connection = await RawConnection.open(open.origin);
-    const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "hang" } };
+    const call = toolCall("hang", {}, 1);
     await connection.write(postBytes(call, client.sessionId) + getBytes("/livez").repeat(LIMIT + 10));
     await waitForHanging(client, 1);
     connection[Symbol.dispose]();

@@ -77,15 +77,16 @@ describe("the fields of a form", () => {
   });
 });
 
-describe("the figures of requests and runs", () => {
-  const request = (ending: PageRequest["ending"], durationMs: number | null, tool: string | null): PageRequest => ({
-    at: 0,
-    method: "tools/call",
-    tool,
-    durationMs,
-    ending,
-  });
+const request = (ending: PageRequest["ending"], durationMs: number | null, tool: string | null): PageRequest => ({
+  at: 0,
+  method: "tools/call",
+  tool,
+  durationMs,
+  ending,
+  isError: ending !== "results" && ending !== "dismissed",
+});
 
+describe("the figures of requests and runs", () => {
   it("each tool has its calls, errors and the duration that 95 % of them do not exceed", () => {
     const requests = Array.from({ length: 20 }, (_, index) => request("results", index + 1, "a"));
     requests.push(
@@ -143,7 +144,7 @@ describe("the model of the page", () => {
   const update = (requests: number): PageUpdate => ({
     state: { state: "ready" } as PageState,
     seconds: [],
-    requests: Array.from({ length: requests }, () => ({ at: 0, method: null, tool: null, durationMs: null, ending: "results" as const })),
+    requests: Array.from({ length: requests }, () => request("results", null, null)),
     logLines: [],
     generations: undefined,
   });

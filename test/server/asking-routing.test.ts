@@ -11,7 +11,7 @@ import { useFakeClock } from "../support/fake-clock.ts";
 import { LaneBench, requestOfClient } from "./support/lane-bench.ts";
 import { ACCOUNT, AMPLE_MEMORY } from "./support/memory.ts";
 import { RecordedReply } from "./support/recorded-reply.ts";
-import type { Caller } from "../../src/session/session.ts";
+import { Caller } from "../../src/session/session.ts";
 
 useFakeClock();
 
@@ -45,11 +45,12 @@ function start(
   const { asking } = bench.lane.routing;
   if (asking === undefined) throw new Error("the lane has another routing");
   bench.start({});
-  const caller = new StatelessCaller();
+  const caller = new StatelessCaller(ACCOUNT);
   const request = requestOfClient({ id: 1, method: "tools/call", params: { name: "t" } });
+  const client = new Caller(account);
   const send = (declared: AskKinds, idText: string): StatelessRequest & { readonly reply: RecordedReply } => {
     const reply = new RecordedReply(bench.context, idText, Date.now());
-    return { request, envelope: { declared, logLevel: undefined, reserved: [] }, headers: {}, reply, memory: account, owner: undefined };
+    return { request, envelope: { declared, logLevel: undefined, reserved: [] }, headers: {}, reply, client, owner: undefined };
   };
   let asked: AskingCall | undefined;
   const call = (declared: AskKinds = AskKind.form): RecordedReply => {
@@ -155,29 +156,14 @@ describe("a question to a client without a session", () => {
 });
 
 /** A client without a session. */
-class StatelessCaller implements Caller {
-  readonly id: string;
-  readonly memory = ACCOUNT;
-  callsInFlight = 0;
+class StatelessCaller extends Caller {
   readonly delivered: string[] = [];
 
-  constructor(id = "stateless") {
-    this.id = id;
-  }
-
-  beginCall(): void {
-    this.callsInFlight++;
-  }
-
-  endCall(): void {
-    this.callsInFlight--;
-  }
-
-  deliver(text: string): void {
+  override deliver(text: string): void {
     this.delivered.push(text);
   }
 
-  deliverOnce(text: string): void {
+  override deliverOnce(text: string): void {
     if (!this.delivered.includes(text)) this.deliver(text);
   }
 }

@@ -1,6 +1,5 @@
 import { expect, it } from "vitest";
-import { type CallCheck, type CallVerdict } from "../../src/server/call.ts";
-import { Semaphore } from "../../src/server/slots.ts";
+import { type CallCheck, type CallVerdict, Semaphore } from "../../src/server/call.ts";
 import type { Config } from "../../src/config/load.ts";
 import type { Session } from "../../src/session/session.ts";
 import { LaneBench } from "./support/lane-bench.ts";

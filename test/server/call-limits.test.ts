@@ -1,6 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { type CallLimits } from "../../src/server/call.ts";
-import { Semaphore } from "../../src/server/slots.ts";
+import { type CallLimits, Semaphore } from "../../src/server/call.ts";
 import type { Config } from "../../src/config/load.ts";
 import type { Session } from "../../src/session/session.ts";
 import { LaneBench } from "./support/lane-bench.ts";

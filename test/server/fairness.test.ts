@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { Semaphore } from "../../src/server/slots.ts";
+import { Semaphore } from "../../src/server/call.ts";
 import type { Session } from "../../src/session/session.ts";
 import { LaneBench } from "./support/lane-bench.ts";
 import { useFakeClock } from "../support/fake-clock.ts";

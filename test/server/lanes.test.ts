@@ -61,9 +61,8 @@ describe("a session beyond MAX_SESSIONS", () => {
   });
 });
 
-useFakeClock(TIMERS);
-
 const CHANGING = { tools: { listChanged: true }, prompts: { listChanged: false }, resources: { listChanged: true, subscribe: true } };
+
 describe("the lists of a restarted server", () => {
   it("no list_changed is sent for the first server, nor to later sessions", () => {
     const bench = new LanesBench();
@@ -104,8 +103,6 @@ describe("a session of a restarted server", () => {
     expect(held.error?.message).toContain("speaks another revision of MCP than before");
   });
 });
-
-useFakeClock();
 
 const SAMPLING = { id: "s-1", method: "sampling/createMessage", params: { messages: [] } };
 const LOG = { method: "notifications/message", params: { level: "info", data: "x" } };

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { afterEach, expect, it, vi } from "vitest";
 import type { Config } from "../../src/config/load.ts";
-import { Handshake, initializeAttempt } from "../../src/process/handshake.ts";
+import { initializeAttempt, INITIALIZED } from "../../src/process/handshake.ts";
 import { ServerProgram } from "../../src/process/generation.ts";
 import { Supervisor, type SupervisorFailure } from "../../src/process/supervisor.ts";
 import { Changes } from "../support/changes.ts";
@@ -31,7 +31,7 @@ async function courseOf(runs: readonly number[], settings: Partial<Config> = {},
   const servers = new ScriptedServers("2025", new Changes());
   const context = contextOf({ ...DEFAULTS, ...settings });
   const program = new ServerProgram(context, { command: "server", args: [], env: {}, cwd: undefined }, servers.start);
-  const script = new Handshake(initializeAttempt({ name: "test", version: "1" }));
+  const script = { first: initializeAttempt({ name: "test", version: "1" }), initialized: INITIALIZED };
   const supervisor = new Supervisor(context, program, script);
   let failure: SupervisorFailure | undefined;
   const ended = supervisor.run(IGNORES_ALL).then((result) => (failure = result));

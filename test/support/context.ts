@@ -5,7 +5,6 @@ import { MemoryBudget } from "../../src/memory.ts";
 import { Counters, RequestRecords } from "../../src/observe/record.ts";
 import { Defects, type Log, type LogFields } from "../../src/observe/log.ts";
 import { Secrets } from "../../src/observe/redact.ts";
-import { Timers } from "../../src/timers.ts";
 
 /** Returns the defaults of all options, except for these. */
 export function configWith(settings: Partial<Config> = {}): Config {
@@ -23,12 +22,11 @@ export function contextOf(settings: Partial<Config> = {}, parts: Partial<Context
   return {
     config: configWith(settings),
     counters,
-    records: new RequestRecords(parts.nowMs ?? Date.now, defects, secrets.redact, true),
+    records: new RequestRecords(counters, parts.nowMs ?? Date.now, defects, secrets.redact, true),
     defects,
     memory: new MemoryBudget(Number.MAX_SAFE_INTEGER),
     secrets,
     nowMs: Date.now,
-    timers: new Timers(parts.nowMs ?? Date.now, defects),
     draining: new AbortController().signal,
     kill: new AbortController().signal,
     log,

@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import type { HttpCall, HttpReply } from "./http-client.ts";
-import type { McpClient } from "./mcp-client.ts";
+import { type McpClient, toolCall } from "./mcp-client.ts";
 import type { RunningSidecar } from "./running-sidecar.ts";
 import { readStatus } from "./status.ts";
 import { TempDir } from "./temp-dir.ts";
@@ -23,8 +23,7 @@ export class GatedCalls implements AsyncDisposable {
   }
 
   message(name: string): object {
-    const params = { name: "wait_for_file", arguments: { path: this.#directory.file(name) } };
-    return { jsonrpc: "2.0", id: name, method: "tools/call", params };
+    return toolCall("wait_for_file", { path: this.#directory.file(name) }, name);
   }
 
   post(client: McpClient, name: string, call?: HttpCall): Promise<HttpReply> {

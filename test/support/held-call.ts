@@ -1,6 +1,6 @@
 import type { EventStream } from "./event-stream.ts";
 import { waitForHanging } from "./fixture-server.ts";
-import type { McpClient } from "./mcp-client.ts";
+import { type McpClient, toolCall } from "./mcp-client.ts";
 
 export interface HeldCallOptions {
   readonly id?: string | number;
@@ -28,9 +28,7 @@ export class HeldCall {
   /** @param control makes the server write lines; any session on the same server will do. */
   static async start(client: McpClient, control: McpClient, { id = 7, token = "mine", headers }: HeldCallOptions = {}): Promise<HeldCall> {
     const before = await waitForHanging(control, 0);
-    const meta = token === null ? {} : { _meta: { progressToken: token } };
-    const message = { jsonrpc: "2.0", id, method: "tools/call", params: { name: "hang", arguments: {}, ...meta } };
-    const stream = client.postForStream(message, headers);
+    const stream = client.postForStream(toolCall("hang", {}, id, token === null ? undefined : { progressToken: token }), headers);
     // If the call is never answered, its error does not matter.
     stream.catch(() => undefined);
     const hanging = await waitForHanging(control, before.length + 1);

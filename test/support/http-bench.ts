@@ -11,10 +11,14 @@ import { withinWaitTimeout } from "./changes.ts";
 import { startInProcess } from "./in-process-server.ts";
 import { RunningSidecar, type StartOptions } from "./running-sidecar.ts";
 import { expectNoProcess, FIXTURE, NO_SLOW_STREAM } from "./sidecar.ts";
+import { TempDir } from "./temp-dir.ts";
+import { flagsForTokens } from "./token-clients.ts";
 
 interface BenchOptions extends StartOptions {
   /** Replaces the servers that run a fixture in this process. */
   readonly startProcess?: typeof startProcess;
+  /** True for a token file with `TOKENS`, which is `tokens` in the directory of the sidecar. */
+  readonly hasTokens?: boolean;
 }
 
 /**
@@ -23,13 +27,16 @@ interface BenchOptions extends StartOptions {
  */
 export class HttpBench extends RunningSidecar {
   readonly ended: Promise<number | null>;
+  /** For the files of a test. It is removed with the sidecar. */
+  readonly directory: TempDir;
   readonly #signals = new EventEmitter();
   /** All that were started, whether or not the log has them. */
   readonly #servers: ProcessGroup[] = [];
   #hasEnded = false;
 
-  private constructor(argv: readonly string[], environment: Environment, start: typeof startProcess) {
+  private constructor(argv: readonly string[], environment: Environment, start: typeof startProcess, directory: TempDir) {
     super();
+    this.directory = directory;
     const exit = Promise.withResolvers<number>();
     this.ended = exit.promise.finally(() => (this.#hasEnded = true));
     this.ended.catch(() => undefined);
@@ -63,12 +70,16 @@ export class HttpBench extends RunningSidecar {
     address = "127.0.0.1:0",
     untilReady = true,
     startProcess = startInProcess,
+    hasTokens = false,
   }: BenchOptions = {}): Promise<HttpBench> {
     const server = command ?? [process.execPath, FIXTURE, mode, ...fixtureArgs];
+    const directory = await TempDir.create();
+    const tokens = hasTokens ? await flagsForTokens(directory) : [];
     const bench = new HttpBench(
-      ["--addr", address, ...flags, "--", ...server],
+      ["--addr", address, ...tokens, ...flags, "--", ...server],
       { ...NO_SLOW_STREAM, ...process.env, ...env },
       startProcess,
+      directory,
     );
     await bench.waitForStart(untilReady);
     return bench;
@@ -81,6 +92,7 @@ export class HttpBench extends RunningSidecar {
   async [Symbol.asyncDispose](): Promise<void> {
     if (!this.#hasEnded) await this.stop();
     await withinWaitTimeout(Promise.all(this.#servers.map(({ exited }) => exited)), "the end of all servers");
+    await this.directory[Symbol.asyncDispose]();
     await expectNoProcess(this.#servers.flatMap(({ pid = [] }) => pid));
     const defects = this.logLines.filter(({ msg }) => msg === "defect of the sidecar");
     if (defects.length > 0) throw new Error(defects.map((line) => JSON.stringify(line)).join("\n"));

@@ -16,7 +16,6 @@ const PIPE_BYTES = 64 * 1024;
 const REPLACED = new Set(["child_process", "fs", "process", "readline"]);
 
 type Signal = NodeJS.Signals;
-type OnBytes = (pid: number, pipe: "stdin" | "stdout", bytes: Buffer) => void;
 type Run = (...context: readonly unknown[]) => void;
 
 const running = new Map<number, InProcessServer>();
@@ -39,15 +38,12 @@ export function signalServer(pid: number, signal: Signal): void {
  * Runs a fixture in this process: its pipes are streams, its process id is invented, and its code gets a `process`, timers and files of its
  * own. Any other command becomes a real process, as does a script with packages, which would use the real `process`.
  */
-export const startInProcess: typeof startProcess = (command) => startObserved(command, () => undefined);
-
-/** Starts a server in the same way. `onBytes` gets what it reads and prints. */
-export function startObserved(command: ChildCommand, onBytes: OnBytes): ProcessGroup {
+export function startInProcess(command: ChildCommand): ProcessGroup {
   const [script = "", mode = ""] = command.args;
   // Its children are processes.
   if (mode.startsWith("grandchild")) return startProcess(command);
   const program = command.command === process.execPath && /\.[jt]s$/.test(script) ? programOf(script) : undefined;
-  return program === undefined ? startProcess(command) : new InProcessServer(command, program, onBytes);
+  return program === undefined ? startProcess(command) : new InProcessServer(command, program);
 }
 
 /** Bundles a script once for each worker. Every start evaluates it anew, so no state is left of an earlier one. */
@@ -104,10 +100,8 @@ export class InProcessServer implements ProcessGroup {
   #stop: "signal" | "wait" | undefined;
   readonly #postponed: (() => void)[] = [];
   #exitCode: number | undefined;
-  readonly #onBytes: OnBytes;
 
-  constructor(command: ChildCommand, program: Run, onBytes: OnBytes) {
-    this.#onBytes = onBytes;
+  constructor(command: ChildCommand, program: Run) {
     this.exited = this.#exit.promise;
     this.#input = new Readable({ highWaterMark: PIPE_BYTES, read: () => this.#onRead() });
     this.#input.on("error", () => undefined);
@@ -259,7 +253,6 @@ export class InProcessServer implements ProcessGroup {
   /** The pipe takes a chunk while it has room, whether or not the server reads. */
   #deliver(chunk: Buffer, done: (error?: Error) => void): void {
     if (this.#isInputClosed) return done(Object.assign(new Error("write EPIPE"), { code: "EPIPE" }));
-    this.#onBytes(this.pid, "stdin", chunk);
     this.#pipe.push(chunk);
     this.#pipeBytes += chunk.length;
     if (this.#pipeBytes <= PIPE_BYTES) done();
@@ -294,7 +287,6 @@ export class InProcessServer implements ProcessGroup {
 
   #print(pipe: OutputPipe, bytes: Buffer): void {
     if (this.#hasEnded) return;
-    if (pipe === this.stdout) this.#onBytes(this.pid, "stdout", bytes);
     pipe.accept(bytes);
   }
 

@@ -11,12 +11,6 @@ export interface JsonRpcMessage {
   readonly error?: { readonly code: number; readonly message: string; readonly data?: Readonly<Record<string, unknown>> };
 }
 
-/** Returns the messages on whole lines. A process that was killed may leave a part of a line. */
-export function messagesIn(text: string): JsonRpcMessage[] {
-  const lines = text.split("\n").slice(0, -1);
-  return lines.map((line) => JSON.parse(line) as JsonRpcMessage);
-}
-
 /** Returns the texts of the messages of a response: all events of a stream, in order, or the one body. */
 export function messageTexts({ headers, body }: HttpReply): string[] {
   if (headers["content-type"] !== "text/event-stream") return [body];

@@ -38,6 +38,10 @@ export function initializeRequest(capabilities: object = {}, protocolVersion = "
   return { jsonrpc: "2.0", id: 1, method: "initialize", params };
 }
 
+export function toolCall(name: unknown, args: object = {}, id: string | number = 2, meta?: object): object {
+  return { jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args, _meta: meta } };
+}
+
 /** A low-level client of Streamable HTTP: it chooses its own ids and headers, and may send anything. */
 export class McpClient {
   url: string;
@@ -122,7 +126,7 @@ export class McpClient {
   }
 
   begin(name: string, args: object = {}, id: string | number = 2, meta?: object): Promise<EventStream> {
-    return this.postForStream({ jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args, _meta: meta } });
+    return this.postForStream(toolCall(name, args, id, meta));
   }
 
   answer({ id }: JsonRpcMessage, result: object = {}): Promise<HttpReply> {

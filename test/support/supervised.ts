@@ -1,5 +1,5 @@
 import { Counters } from "../../src/observe/record.ts";
-import { Handshake, initializeAttempt } from "../../src/process/handshake.ts";
+import { initializeAttempt, INITIALIZED } from "../../src/process/handshake.ts";
 import { ServerProgram } from "../../src/process/generation.ts";
 import { Supervisor } from "../../src/process/supervisor.ts";
 import type { UpstreamExit, UpstreamListener } from "../../src/process/port.ts";
@@ -36,7 +36,7 @@ export class Supervised implements AsyncDisposable {
     this.supervisor = new Supervisor(
       context,
       new ServerProgram(context, { command, args, env: { PATH: process.env["PATH"] ?? "" }, cwd: undefined }),
-      new Handshake(initializeAttempt({ name: "test", version: "1" })),
+      { first: initializeAttempt({ name: "test", version: "1" }), initialized: INITIALIZED },
     );
     this.#ended = this.supervisor.run({
       ...IGNORES_ALL,

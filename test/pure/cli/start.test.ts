@@ -20,9 +20,8 @@ async function linesOf({
   toolNames = [] as readonly string[],
 }): Promise<string[]> {
   const config = configWith({ command: "node", args: ["server.js"] });
-  const log = new RecordedLog();
   const texts: string[] = [];
-  const logger = Object.assign(log, { show: (text: string) => texts.push(text), close: () => Promise.resolve(true) });
+  const logger = { log: new RecordedLog(), show: (text: string) => texts.push(text), close: () => Promise.resolve(true) };
   const display = new StartDisplay({ config, environment: {}, secrets: new Secrets({}), version: "1.2.3" }, { columns }, logger);
   await display.showReady({ address, pageAddress: undefined, toolNames: () => Promise.resolve(toolNames) }, { resultText });
   return stripVTControlCharacters(texts.join("")).trim().split("\n");

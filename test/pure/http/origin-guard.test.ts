@@ -70,6 +70,13 @@ describe("the check of hosts", () => {
     expect(["mcp.example", "10.1.2.3"].map((host) => listed?.(host))).toEqual([true, false]);
   });
 
+  it("*.host allows all names below a host, and not the host itself", () => {
+    const check = createHostCheck(words("*.mcp.example *.only.example:8443"), undefined);
+    expect(wrong(check, words("a.mcp.example A.B.MCP.Example.:8080 a.only.example:8443 localhost"), true)).toEqual([]);
+    const rejected = "mcp.example .mcp.example amcp.example a.mcp.example.evil.com a.only.example a.only.example:80";
+    expect(wrong(check, words(rejected), false)).toEqual([]);
+  });
+
   it.each([undefined, "127.0.0.1"])("listed hosts and those of this machine are allowed if the sidecar listens on %s", (listenHost) => {
     const allowedHosts = words("mcp.example only.example:8443 tls.example:443 plain.example:80 [2001:db8::1] 10.0.0.5:8080");
     const check = createHostCheck(allowedHosts, listenHost);

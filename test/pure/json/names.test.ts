@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { findRepeatedName, isOtherCase } from "../../../src/json/text.ts";
+import { findRepeatedName, isMistakenFor } from "../../../src/json/text.ts";
 import { type JsonNode, nodeOf, poisonEngine } from "../../support/json-reference.ts";
 import { keyText, memberText, objectText, valueText } from "../../support/json-text.ts";
 
@@ -32,9 +32,9 @@ describe("the repeated name in an object", () => {
 describe("a name in another case", () => {
   it("some readers take these names for each other", () => {
     const pairs = "Name name, NAME name, INPUTSCHEMA inputSchema, argumentſ arguments, taſ\u212a task, ıd id, İD id, _Meta _meta";
-    expect(pairs.split(", ").filter((pair) => !isOtherCase(pair.split(" ")[0] ?? "", pair.split(" ")[1] ?? ""))).toEqual([]);
+    expect(pairs.split(", ").filter((pair) => !isMistakenFor(pair.split(" ")[0] ?? "", pair.split(" ")[1] ?? ""))).toEqual([]);
     // The last pairs differ by the bit that distinguishes upper and lower case.
     const others = "name name, names name, nam name, namf name, näme name, \u007fmeta _meta, @ `, { [";
-    expect(others.split(", ").filter((pair) => isOtherCase(pair.split(" ")[0] ?? "", pair.split(" ")[1] ?? ""))).toEqual([]);
+    expect(others.split(", ").filter((pair) => isMistakenFor(pair.split(" ")[0] ?? "", pair.split(" ")[1] ?? ""))).toEqual([]);
   });
 });

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { findElements } from "../../../src/json/find.ts";
+import { findElements } from "../../../src/json/read.ts";
 import { JsonScanner, Shape } from "../../../src/json/read.ts";
 import { allMembers, type JsonNode, memberOf, poisonEngine, readReference } from "../../support/json-reference.ts";
 import { keyText, memberText, objectText, valueText, whitespace } from "../../support/json-text.ts";
@@ -64,7 +64,7 @@ function expected(node: JsonNode): Facts {
 function found({ outline, isArray, isObject }: JsonScanner): Facts {
   const slots = Array.from({ length: SHAPE.endSlot }, (_, slot) => {
     const span = outline.span(slot);
-    return [span?.start, span?.end, outline.doubleAt(slot)];
+    return [span?.start, span?.end, outline.doubles?.get(slot)];
   });
   const elements = (isArray ? findElements(outline.text) : []).flatMap(({ start, end }) => [start, end]);
   return [...slots.flat(), ...elements, outline.hasEscapedName, isObject, isArray];

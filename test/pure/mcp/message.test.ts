@@ -26,7 +26,7 @@ describe("a message", () => {
         if (message.kind === "invalid") return message.isJson;
         const [id, method] = ["id", "method"].map((each) => memberOf(node, each));
         const idValue = id === undefined ? undefined : (valueOf(id) ?? undefined);
-        const kind = method === undefined ? "response" : id === undefined ? "notification" : "request";
+        const kind = method?.text.startsWith('"') !== true ? "response" : id === undefined ? "notification" : "request";
         const isError = memberOf(node, "error") !== undefined;
         const expected = {
           request: { kind, id: idValue, idText: id?.text, method: method === undefined ? undefined : valueOf(method) },

@@ -6,7 +6,7 @@ import { readEnds, requestIdOf, type ServerReading, settle } from "../../../src/
 import { keyText, memberText, objectText, valueText } from "../../support/json-text.ts";
 
 function read(line: string): ServerReading {
-  const reading = readText(line, "server");
+  const reading = readText(line);
   if (isPlain(reading)) return reading;
   const steps = settle(line, reading);
   for (;;) {

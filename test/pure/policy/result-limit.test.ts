@@ -181,4 +181,6 @@ it("an error with long data keeps its code and message", () => {
   const error = { code: -32_042, message: "short", data: "d".repeat(5000) };
   const data = { truncated: true, originalBytes: expect.any(Number) as number };
   expect(limit(JSON.stringify({ jsonrpc: "2.0", id: 2, error }), 1024).error).toEqual({ ...error, data });
+  const long = limit(JSON.stringify({ jsonrpc: "2.0", id: 2, error: { ...error, message: "m".repeat(5000) } }), 1024).error;
+  expect(long).toEqual({ ...error, message: expect.stringMatching(/^m+\n\[truncated: \d+ of \d+ bytes omitted; /) as string, data });
 });

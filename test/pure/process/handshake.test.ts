@@ -1,13 +1,12 @@
 import { expect, it } from "vitest";
-import { type Message, readMessage } from "../../../src/mcp/message.ts";
-import { discoverAttempt, initializeAttempt, isHandshakeResponse, readHandshake } from "../../../src/process/handshake.ts";
+import { type Message, type Outgoing, readMessage } from "../../../src/mcp/message.ts";
+import { discoverAttempt, Handshake, initializeAttempt, readHandshake } from "../../../src/process/handshake.ts";
+import { contextOf } from "../../support/context.ts";
 
 const CLIENT_INFO = { name: "test", version: "1" };
 
 function ending(members: string): Parameters<typeof readHandshake>[0] {
-  const message = readMessage(`{"jsonrpc":"2.0","id":0,${members}}`) as Message;
-  if (!isHandshakeResponse(message)) throw new Error("not taken for the end of the handshake");
-  return message;
+  return readMessage(`{"jsonrpc":"2.0","id":0,${members}}`) as Parameters<typeof readHandshake>[0];
 }
 
 it.each([
@@ -15,10 +14,14 @@ it.each([
   '{"jsonrpc":"2.0","id":1,"method":"initialize"}',
   '{"jsonrpc":"2.0","id":"0","result":{}}',
   '{"jsonrpc":"2.0","id":1,"result":{}}',
-  '{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"no"}}',
   '{"jsonrpc":"2.0","method":"notifications/message"}',
-])("the message %s does not end it", (text) => {
-  expect(isHandshakeResponse(readMessage(text) as Message)).toBe(false);
+])("the message %s does not end it", async (text) => {
+  const sent: Outgoing[] = [];
+  const script = { first: initializeAttempt(CLIENT_INFO), initialized: undefined };
+  const handshake = new Handshake(contextOf(), script, 1, 1000, { send: (line) => sent.push(line) }, () => undefined);
+  expect([sent.length, handshake.take(readMessage(text) as Message), handshake.state]).toEqual([1, false, "open"]);
+  handshake.end(new Error("ended"));
+  await expect(handshake.result).rejects.toThrow("ended");
 });
 
 it.each([

@@ -5,7 +5,7 @@ import { readMessage, type ResponseMessage, Slot } from "../../../src/mcp/messag
 const QUESTION = '{"method":"elicitation/create","params":{"message":"?","requestedSchema":{}}}';
 
 function response(members: string): ResponseMessage {
-  const message = readMessage(`{"jsonrpc":"2.0","id":1,${members}}`, "server");
+  const message = readMessage(`{"jsonrpc":"2.0","id":1,${members}}`);
   if (message.kind !== "response") throw new Error("no response");
   return message;
 }

@@ -143,8 +143,8 @@ export class LanesBench {
   }
 
   #createServer(profile: Profile, name: string): PooledServer {
+    if (profile.kind !== "private") return new SimulatedServer(profile, name, this.shared);
     const { streams } = profile;
-    if (streams === undefined) return new SimulatedServer(profile, name, this.shared);
     const bench = new LaneBench(
       (calls, tools) => new Routing(calls, tools, "legacy", new PrivateSession(calls, tools, streams, () => undefined)),
       {},

@@ -41,22 +41,8 @@ export class RecordedReply extends Reply {
     return error === undefined ? result : error.code;
   }
 
-  override respond(text: string, response?: ResponseMessage): void {
-    this.#check();
-    super.respond(text, response);
-  }
-
-  override fail(error: SidecarError): void {
-    this.#check();
-    super.fail(error);
-  }
-
-  override dismiss(): void {
-    this.#check();
-    super.dismiss();
-  }
-
-  #check(): void {
+  override respond(outcome: string | SidecarError | undefined, response?: ResponseMessage): void {
     if (this.isFinished) throw new Error(`the request ${this.idText} is answered twice`);
+    super.respond(outcome, response);
   }
 }

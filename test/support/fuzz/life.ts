@@ -30,11 +30,12 @@ const CLOCK_STEP_MS = 50;
 const LONG_STEP_MS = 500;
 /** Longer than any wait of a life. */
 const CALM_MS = 15_000;
-const LONG_MS = 10_000_000;
 const MAX_CLIENTS = 6;
 const MAX_EVENTS = 5000;
 /** The arguments of a tool call that is larger than most. */
 const LARGE = 12_000;
+/** The error of a question at a process that several sessions share. */
+const NOT_AVAILABLE = -32_601;
 /** Longer than the longest line. */
 const TOO_LONG = "x".repeat(30_000);
 const ASKABLE = { elicitation: {}, sampling: {}, roots: {} };
@@ -148,8 +149,7 @@ export class Life {
     // The real one runs in a thread.
     if (context.config.argumentCheck !== "off") Object.assign(policy, { argumentCheck: { check } });
     const program = new ServerProgram(context, { command: "simulated", args: [], env: {}, cwd: undefined }, () => this.#startProcess());
-    const unobserved = { observeLane: undefined };
-    this.#server = new McpServer(context, { program, clientInfo: { name: "sidecar", version: "1" }, policy, ...unobserved });
+    this.#server = new McpServer(context, program, { name: "sidecar", version: "1" }, policy);
     await this.#settle(3);
   }
 
@@ -193,6 +193,14 @@ export class Life {
     ],
     update: [1, () => this.#withProcess((process) => process.send(notification("resources/updated", { uri: "test://1" })))],
     ask: [5, () => this.#withRequest((...request) => this.#ask(...request))],
+    "ask alone": [
+      1,
+      () =>
+        this.#withProcess(
+          (process) => this.#askAlone(process),
+          ({ isStalled, era }) => !isStalled && era === "2025",
+        ),
+    ],
     noise: [1, () => this.#withProcess((process) => process.print(this.#random.pick(["noise", "{", '{"jsonrpc":"2.0"}', "[]"])))],
     crash: [1.2, () => this.#withProcess((process) => process.end())],
     stall: [1, () => this.#withProcess((process) => (process.isStalled = true))],
@@ -277,6 +285,8 @@ export class Life {
       onRead: (...read) => this.#observe(() => this.#onRead(...read)),
       onChanged: ({ isLost, era }) => {
         this.#note(`process ${number} ${isLost ? "is lost" : `speaks ${era}`}`);
+        // Before its response to initialize.
+        if (!isLost && era === "2025" && random.isLucky(0.1)) this.#askAlone(process);
         this.#onTrouble();
         this.#model.onServerChanged();
       },
@@ -302,6 +312,12 @@ export class Life {
   #onRead(process: SimulatedProcess, message: JsonRpcMessage): void {
     const { id, method } = message;
     if (method !== undefined) return id !== undefined && this.#isCalm ? this.#answer(process, id) : undefined;
+    if (message.error?.code === NOT_AVAILABLE && this.#hasSessionsOnly && process.isOffered) process.refusedInTurn = this.#model.turn;
+    const alone = this.#model.questionsAlone.get(String(id));
+    if (alone !== undefined) {
+      refute(process !== alone.process || ++alone.responses > 1, "a question is answered twice, or by another process");
+      return;
+    }
     const question = this.#model.questions.get(String(id));
     if (question === undefined) return;
     const { tag, client } = question.request;
@@ -398,6 +414,20 @@ export class Life {
     process.send({ id: questionId, method: "elicitation/create", params });
   }
 
+  /** A server asks without a request of a client. */
+  #askAlone(process: SimulatedProcess): void {
+    if (!this.#hasSessionsOnly) return;
+    const nonce = `alone-${this.#model.questionsAlone.size}`;
+    this.#note(`process ${process.number} asks ${nonce}`);
+    this.#model.askedAtMs = Date.now();
+    this.#model.questionsAlone.set(nonce, { process, client: undefined, responses: 0 });
+    process.send({ id: nonce, method: "roots/list", params: { nonce } });
+  }
+
+  get #hasSessionsOnly(): boolean {
+    return /^(plain|askable) sessions$/.test(this.#era.clients);
+  }
+
   #onCheck(argsText: string, onVerdict: (problems: readonly string[]) => void): () => void {
     const request = this.#requestIn(argsText);
     if (request === undefined || this.#isCalm) onVerdict([]);
@@ -454,6 +484,7 @@ export class Life {
     const tag = Number(/about-(\d+)\b/.exec(text)?.[1]);
     this.#note(`${client.name} gets ${text}`, tag);
     if (id !== undefined) client.questions.push({ id, text });
+    this.#model.onQuestionAlone(client, String(params?.["nonce"]));
     const about = this.#model.requests.get(tag);
     if (method !== "notifications/progress" || about === undefined) return;
     refute(about.client !== client, "progress reaches another client", tag);
@@ -677,6 +708,8 @@ export class Life {
         `the question ${id} is never answered`,
         request.tag,
       );
+    for (const [nonce, { process, responses }] of this.#model.questionsAlone)
+      refute(responses === 0 && !process.isLost, `the question ${nonce} is never answered`);
     await this.#fill();
     await this.#leave(CALM_MS);
   }
@@ -750,12 +783,9 @@ export class Life {
     const counts = new Map<string, number>(Object.entries(answers));
     for (const [code, count] of [...byKey.failures, ...byKey.refusals]) counts.set(code, (counts.get(code) ?? 0) + count);
     if (this.#era.clients.endsWith(" sessions") && !this.#era.clients.startsWith("without")) this.#model.checkCounts(counts);
-    refute(this.#context.timers.size > 0, `${this.#context.timers.size} timers are left`);
-    // The timer of the list itself is not cleared: it fires once without effect.
+    // Those of clients and servers still fire.
     await this.#pass(1000, LONG_STEP_MS);
-    refute(vi.getTimerCount() > 1, `${vi.getTimerCount()} timers of Node are left`);
-    vi.advanceTimersByTime(LONG_MS);
-    refute(vi.getTimerCount() > 0, "a timer of Node goes on");
+    refute(vi.getTimerCount() > 0, `${vi.getTimerCount()} timers are left`);
   }
 }
 

@@ -88,6 +88,8 @@ export class Model {
   readonly answers = new Map<number, { readonly request: ClientRequest | undefined; readonly kind: "result" | "error" | "stray" }>();
   /** The questions of servers with sessions. */
   readonly questions = new Map<string, { readonly request: ClientRequest; readonly process: SimulatedProcess; responses: number }>();
+  /** The questions without a request, and the client that has got one. */
+  readonly questionsAlone = new Map<string, { readonly process: SimulatedProcess; client: Client | undefined; responses: number }>();
   isDraining = false;
   turn = 0;
   /** The last time at which some server was not ready. */
@@ -136,6 +138,11 @@ export class Model {
     const hasGone = request.goneInTurn >= (request.client.sessionId === undefined ? this.turn : 0);
     refute(request.state === "ended" && !hasGone, "a request is sent after its end", tag);
     refute(process.isLost, "a request is sent to a server that is lost", tag);
+    // While the sidecar drains, it starts no other process.
+    const isLate = request.sentInTurn > process.refusedInTurn && !this.isDraining;
+    refute(isLate, "a later request is sent to a process that sessions shared when it asked", tag);
+    const owner = this.questionsAlone.values().find((each) => each.process === process && each.client !== undefined)?.client;
+    refute(owner !== undefined && owner !== request.client, `it is sent to a process that has asked ${owner?.name}`, tag);
     refute(process.requests.has(wireId), `the id ${String(wireId)} is used twice`, tag);
     if (last === undefined) this.#checkOrder(request);
     else if (!last.isAsked) {
@@ -215,10 +222,22 @@ export class Model {
     }
   }
 
+  /** A question reaches a client only if no other one has used its process, and none will. */
+  onQuestionAlone(client: Client, nonce: string): void {
+    const question = this.questionsAlone.get(nonce);
+    if (question === undefined) return;
+    question.client = client;
+    const other = this.requests
+      .values()
+      .find((each) => each.client !== client && each.handed.some(({ process }) => process === question.process));
+    refute(other !== undefined, `${client.name} is asked by a process of ${other?.client.name}`, other?.tag);
+  }
+
   checkTimes(nowMs: number, slackMs: number): void {
     const { requestTimeoutMs, holdTimeoutMs } = this.#config;
     // The time in which a person answers does not count.
-    if (this.questions.values().some(({ responses, process }) => responses === 0 && !process.hasEnded)) this.askedAtMs = nowMs;
+    const questions = [...this.questions.values(), ...this.questionsAlone.values()];
+    if (questions.some(({ responses, process }) => responses === 0 && !process.hasEnded)) this.askedAtMs = nowMs;
     for (const { acceptedAtMs, isRenewed, hasAsked, exchange, tag } of this.open) {
       if (isRenewed || hasAsked || exchange?.isOver !== false || this.askedAtMs >= acceptedAtMs) continue;
       const longestMs = Math.max(requestTimeoutMs, holdTimeoutMs) + slackMs;
@@ -272,6 +291,11 @@ export class Model {
     return !mayWait && isSeen && last.process.endedAtMs < atMs - EXIT_MS;
   }
 
+  /** True if its client reads the response later than it is sent: it has resumed, or the response waits for others of a batch. */
+  #isReadLater({ isResumed, exchange, tag }: ClientRequest): boolean {
+    return isResumed || this.requests.values().some((other) => other.exchange === exchange && other.tag !== tag);
+  }
+
   #isAllowed(request: ClientRequest, code: string): boolean {
     const { client, tool, handed, isContinued, isAnsweredBadly, acceptedAtMs } = request;
     const { requestTimeoutMs, toolTimeoutsMs, memoryBudgetBytes, maxSessionRequests, maxQueuedBytes } = this.#config;
@@ -280,8 +304,7 @@ export class Model {
     switch (code) {
       case "REQUEST_TIMEOUT":
         dueAtMs = acceptedAtMs + (tool === "quick" ? (toolTimeoutsMs?.[0]?.value ?? 0) : requestTimeoutMs);
-        // A client that has resumed reads the error later than it was sent.
-        return Date.now() >= dueAtMs && !this.#isLost(request, request.isResumed ? dueAtMs : Date.now());
+        return Date.now() >= dueAtMs && !this.#isLost(request, this.#isReadLater(request) ? dueAtMs : Date.now());
       case "UPSTREAM_EXITED":
         return handed.at(-1)?.process.isLost === true;
       case "UPSTREAM_NOT_READY":

@@ -36,6 +36,10 @@ export class SimulatedProcess extends FakeProcess {
   /** Infinity while it runs. */
   endedAtMs = Number.POSITIVE_INFINITY;
   isStalled = false;
+  /** True if it may ask its clients. */
+  isOffered = false;
+  /** The turn of the event loop in which that was refused because several sessions share it. */
+  refusedInTurn = Number.POSITIVE_INFINITY;
   /** The requests of clients, by their ids, from the time at which they were handed over. */
   readonly requests = new Map<unknown, JsonRpcMessage>();
   #isLost = false;
@@ -129,6 +133,7 @@ export class SimulatedProcess extends FakeProcess {
       return this.send({ id, error: { code: era === "2025" ? -32_022 : -32_601, message: "another revision", data } });
     }
     this.era = era;
+    this.isOffered = Object.hasOwn(message.params?.["capabilities"] ?? {}, "roots");
     this.#listener.onChanged(this);
     const revision = era === "2025" ? { protocolVersion: message.params?.["protocolVersion"] } : { supportedVersions: [MODERN_VERSION] };
     this.respond(id, { ...revision, capabilities: CAPABILITIES, serverInfo: SERVER_INFO });
