@@ -12,7 +12,6 @@ import { isOfClient } from "./call.ts";
 import type { Calls } from "./calls.ts";
 import { sessionOutdated } from "./failures.ts";
 
-/** The revision and the result for a client: those of its private server, or those of a shared server and its own revision. */
 export function answerTo({ era, resultText, protocolVersion }: UpstreamHandshake, isPrivate: boolean, requested?: string) {
   if (isPrivate) return { protocolVersion, resultText };
   const negotiated = negotiateProtocolVersion(requested);
@@ -30,16 +29,16 @@ export interface InitializeRequest {
   readonly memory: MemoryAccount;
   /** Creates the session before the response is sent, whose headers have its id. @returns the error if there is none. */
   readonly open: (protocolVersion: string) => SidecarError | undefined;
-  /** The server refuses it. The reply must be finished then. */
+  /** Called when the server has refused the request. It must finish the reply. */
   readonly onRefused: (refusal: ResponseMessage) => void;
   readonly onFailed: () => void;
 }
 
-/** What each session relies on. Sessions end if a new generation lacks some of it. */
+/** Sessions end if a new generation lacks a capability that they were promised. */
 export class SessionCapabilities {
   readonly #calls: Calls;
   readonly #endSession: (session: Session) => void;
-  /** The changes of the lists that the server may change: notifications as of the server, for a session that may have missed some. */
+  /** Notifications for a session that may have missed changes of lists, as the server would send them. */
   listChanges: readonly string[] = [];
   readonly #sessions = new Set<Session>();
   /** Of the current or the last generation; undefined before the first. */
@@ -63,7 +62,7 @@ export class SessionCapabilities {
     callers.delete(caller);
   }
 
-  /** Ends the sessions if the new generation lacks something. A session may not rely on just that, but most do. */
+  /** A session may not rely on the capability that is missing, but most do. */
   change(handshake: UpstreamHandshake, isPrivate: boolean): void {
     const former = this.#current;
     this.#current = promisedBy(handshake, isPrivate);
