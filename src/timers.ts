@@ -55,18 +55,13 @@ export class Timer {
 
 let lastTurn: Promise<void> = Promise.resolve();
 
-function ownTurn(): Promise<void> {
-  return (lastTurn = lastTurn.then(nextTurn));
-}
-
 /** Each step of long work has a turn of the event loop of its own, and so has what follows the result. The works take turns. */
 export async function runInSteps<Result>(work: Generator<undefined, Result>): Promise<Result> {
+  let step: IteratorResult<undefined, Result> | undefined;
   for (;;) {
-    await ownTurn();
-    const { done, value } = work.next();
-    if (done !== true) continue;
-    await ownTurn();
-    return value;
+    await (lastTurn = lastTurn.then(nextTurn));
+    if (step?.done === true) return step.value;
+    step = work.next();
   }
 }
 

@@ -15,7 +15,7 @@ export function removeMembers(text: string, start: number, isRemoved: (name: str
   });
 }
 
-/** New ones come first. @param found the present values, if they are known. */
+/** New members come first. @param found the present values, if they are known. */
 export function setMembers(
   text: string,
   start: number,
@@ -35,7 +35,7 @@ export function setMembers(
   return edits;
 }
 
-/** Those without a value are left out. */
+/** Members without a value are left out. */
 export function objectText(members: readonly (readonly [name: string, valueText: string | undefined])[]): string {
   return `{${members.flatMap(([name, valueText]) => (valueText === undefined ? [] : [`${JSON.stringify(name)}:${valueText}`])).join(",")}}`;
 }

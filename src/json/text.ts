@@ -149,8 +149,8 @@ export function walk(
   }
 }
 
-/** For longer runs, `indexOf` is faster than a loop. */
-const SHORT_RUN = 24;
+/** For longer runs, `indexOf` or a regular expression is faster than a loop. */
+export const SHORT_RUN = 24;
 
 /** Returns the position after the closing quote, or the end of the text. */
 export function skipString(text: string, start: number): number {

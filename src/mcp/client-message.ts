@@ -23,7 +23,7 @@ export interface ClientMessageProblem {
 export const BATCH_REFUSED: ClientMessageProblem = { code: "INVALID_REQUEST", reason: BATCH_REASON, idText: undefined };
 
 const MAX_BATCH_LENGTH = 100;
-/** UTF-8 of one UTF-16 unit. */
+/** The most bytes of UTF-8 for one UTF-16 unit. */
 const MAX_UNIT_BYTES = 3;
 const MAX_ID_BYTES = 1024;
 const MAX_NAME_BYTES = 1024;

@@ -16,7 +16,7 @@ export const NEWEST_MODERN_PROTOCOL_VERSION = "2026-07-28";
 
 const FIRST_MODERN_PROTOCOL_VERSION = "2026-07-28";
 
-/** MCP 2026-07-28, basic; that of tasks: MCP 2025-11-25. */
+/** Keys of `_meta` (MCP 2026-07-28, basic; for tasks MCP 2025-11-25). */
 export const MetaKey = {
   protocolVersion: "io.modelcontextprotocol/protocolVersion",
   clientCapabilities: "io.modelcontextprotocol/clientCapabilities",
@@ -278,7 +278,7 @@ export function isModernMessage({ outline }: Message, headerVersion: string | un
   return headerVersion === undefined || !isLegacyVersion(headerVersion) || outline.stringAt(Slot.metaVersion) !== headerVersion;
 }
 
-/** The client's if known, else the newest (MCP 2025-11-25, basic/lifecycle). */
+/** Returns the client's version if it is known, else the newest (MCP 2025-11-25, basic/lifecycle). */
 export function negotiateProtocolVersion(requested: unknown): string {
   return typeof requested === "string" && LEGACY_PROTOCOL_VERSIONS.includes(requested) ? requested : NEWEST_LEGACY_PROTOCOL_VERSION;
 }

@@ -121,7 +121,7 @@ const ANSWER_MEMBERS: Readonly<Record<string, readonly string[]>> = {
 
 const PLAIN_KEY = /^(?!__proto__$)[\w.:/-]{1,64}$/;
 
-/** As a client without a session gets it (MCP 2026-07-28, basic/utilities/mrtr, InputRequest). */
+/** Returns the question as a client without a session gets it (MCP 2026-07-28, basic/utilities/mrtr, InputRequest). */
 export function embeddedText({ method, outline }: RequestMessage): string {
   const params = outline.textAt(Slot.params) ?? "{}";
   const edits = removeMembers(params, 0, (name) => REMOVED_PARAMS.has(name));
@@ -166,7 +166,7 @@ export function earlyAnswersOf(request: RequestMessage): ReadonlyMap<string, str
   return new Map([...answersOf(request)].map(([key, text]) => [key, detached(text, request.text)]));
 }
 
-/** By key, as JSON texts. An ambiguous key has none. */
+/** Returns JSON texts by key. An ambiguous key has none. */
 export function answersOf({ text, outline }: RequestMessage): ReadonlyMap<string, string> {
   const answers = new Map<string, string>();
   const ambiguous = new Set<string>();

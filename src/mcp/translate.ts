@@ -22,13 +22,13 @@ import { editsOf, firstOfParams } from "./rewrite.ts";
 
 /** Its tasks are not those of a session (MCP 2026-07-28, extension tasks). */
 const TASKS_EXTENSION = "io.modelcontextprotocol/tasks";
-/** Required, but some peers have none. */
+/** Some peers lack the required info. */
 const UNKNOWN_INFO = '{"name":"unknown","version":"0"}';
-/** A longer one, such as one with icons, is shortened to the name and the version. In characters of JSON. */
+/** A longer info, such as one with icons, is shortened to the name and the version. In characters of JSON. */
 const LONG_INFO_LENGTH = 128;
 const MAX_INFO_LENGTH = 512;
 
-/** Made of the result of the handshake (MCP 2026-07-28, server/discover). */
+/** Translates the result of the handshake (MCP 2026-07-28, server/discover). */
 export function discoverResult(resultText: string, era: "legacy" | "modern"): string {
   const versions = ["supportedVersions", JSON.stringify(MODERN_PROTOCOL_VERSIONS)] as const;
   if (era === "modern") return applyEdits(resultText, setMembers(resultText, 0, [versions]));
@@ -44,7 +44,7 @@ export function discoverResult(resultText: string, era: "legacy" | "modern"): st
 }
 
 /**
- * Made of the result of the handshake of a shared server. The revision is negotiated with each client. `tasks.list` is removed, because a
+ * Translates the result of the handshake of a shared server. The revision is negotiated with each client. `tasks.list` is removed, because a
  * shared server cannot identify its requestors (MCP 2025-11-25, basic/utilities/tasks).
  */
 export function initializeResult(resultText: string, era: "legacy" | "modern", protocolVersion: string): string {
@@ -167,7 +167,7 @@ function missing(key: string, isPresent: boolean): SidecarError {
 const RETRY_PARAMS: ReadonlySet<string> = new Set(["inputResponses", "requestState"]);
 
 /**
- * As a server with sessions gets it: without reserved keys and answers to questions. All other bytes stay, such as progress tokens and
+ * Returns the request as a server with sessions gets it: without reserved keys and answers to questions. All other bytes stay, such as progress tokens and
  * trace keys.
  */
 export function requestToLegacyServer(request: RequestMessage, { reserved }: Envelope): RequestMessage {
@@ -211,7 +211,7 @@ export function isAmbiguous({ text, outline }: RequestMessage): boolean {
 }
 
 /**
- * As a server without sessions gets it. Reserved keys of the client are overwritten. @param params more members as JSON text; empty for
+ * Returns the request as a server without sessions gets it. Reserved keys of the client are overwritten. @param params more members as JSON text; empty for
  * none.
  */
 export function requestToModernServer(
@@ -273,7 +273,7 @@ export function inputRequired(questions: readonly string[], serverInfo: string |
 
 /** MCP 2026-07-28, server/utilities/caching. */
 const CACHEABLE_METHODS = /^(?:(?:tools|prompts|resources|resources\/templates)\/list|resources\/read)$/;
-/** It may change at any time, and is not known to be the same for all clients. */
+/** A result may change at any time, and is not known to be the same for all clients. */
 const CACHE_HINTS: readonly (readonly [name: string, valueText: string])[] = [
   ["ttlMs", "0"],
   ["cacheScope", '"private"'],
@@ -346,7 +346,7 @@ function taskEdits(body: string, resultAt: number): Edit[] {
 /** MCP 2026-07-28, key changes. */
 const NEW_MEMBERS: ReadonlySet<string> = new Set(["resultType", "ttlMs", "cacheScope"]);
 
-/** As a client of a session reads it. */
+/** Returns the response as a client of a session reads it. */
 export function responseForSession(body: string, idText: string, method: string, response?: ResponseMessage): string | SidecarError {
   const found = findResult(body, idText, response);
   if (found?.outline.firstAt(Slot.result) !== "{") return body;

@@ -30,7 +30,7 @@ const OPTIONS: Options = {
   logger: false,
 };
 
-/** Each with a compiler that keeps the metaschema. */
+/** The known dialects, each with a compiler that keeps the metaschema. */
 const DIALECTS = {
   "json-schema.org/draft/2020-12/schema": {
     Compiler: Ajv2020,
@@ -104,7 +104,7 @@ const DETAILS: ReadonlyMap<string, string> = new Map([
   ["unevaluatedProperties", "unevaluatedProperty"],
 ]);
 
-/** For a model. The invalid value may be secret. */
+/** Tells a model what is wrong, without the invalid value, which may be secret. */
 function describeViolation({ instancePath, keyword, message, params }: ErrorObject): string {
   const place = instancePath === "" ? "the arguments" : `"${instancePath.slice(1).replaceAll("/", ".")}"`;
   const name = DETAILS.get(keyword);
@@ -134,7 +134,7 @@ function describeViolations(violations: readonly ErrorObject[]): readonly string
   return kept.length > MAX_PROBLEMS ? [...lines, `and ${kept.length - MAX_PROBLEMS} more`] : lines;
 }
 
-/** By each name, and by each name without its case. */
+/** Returns the properties by name, and by name without case. */
 export function spellingsOf({ properties }: JsonObject): ReadonlyMap<string, string> {
   const names = isJsonObject(properties) ? Object.keys(properties) : [];
   return new Map([...names.toReversed().map((name) => [foldCase(name), name] as const), ...names.map((name) => [name, name] as const)]);

@@ -38,7 +38,7 @@ export function invalidArgumentsResult(toolName: string, problems: readonly stri
   return JSON.stringify({ content: [{ type: "text", text }], isError: true });
 }
 
-/** For what is added to a result: its id, the framing of one event, and members for another revision. */
+/** Room for what is added to a result: its id, the framing of one event, and members for another revision. */
 const ADDED_BYTES = 1024;
 
 /** The rules of one lane. The cheapest rules come first. */
@@ -175,7 +175,7 @@ class LaneRules implements LanePolicy {
   }
 }
 
-/** For all lanes. Each rule is undefined if it is off. */
+/** The rules of all lanes. Each is undefined if it is off. */
 export class ToolPolicy {
   readonly filter: ToolFilter | undefined;
   readonly rates: CallRates | undefined;

@@ -12,6 +12,7 @@ import { isOfClient } from "./call.ts";
 import type { Calls } from "./calls.ts";
 import { sessionOutdated } from "./failures.ts";
 
+/** The revision and the result for a client: those of its private server, or those of a shared server and its own revision. */
 export function answerTo({ era, resultText, protocolVersion }: UpstreamHandshake, isPrivate: boolean, requested?: string) {
   if (isPrivate) return { protocolVersion, resultText };
   const negotiated = negotiateProtocolVersion(requested);
@@ -29,16 +30,16 @@ export interface InitializeRequest {
   readonly memory: MemoryAccount;
   /** Creates the session before the response is sent, whose headers have its id. @returns the error if there is none. */
   readonly open: (protocolVersion: string) => SidecarError | undefined;
-  /** Called when the server has refused the request. It must finish the reply. */
+  /** The server refuses it. The reply must be finished then. */
   readonly onRefused: (refusal: ResponseMessage) => void;
   readonly onFailed: () => void;
 }
 
-/** Sessions end if a new generation lacks a capability that they were promised. */
+/** What sessions rely on. They end if a new generation lacks some of it. */
 export class SessionCapabilities {
   readonly #calls: Calls;
   readonly #endSession: (session: Session) => void;
-  /** Notifications for a session that may have missed changes of lists, as the server would send them. */
+  /** The changes of the lists that the server may change: notifications as of the server, for a session that may have missed some. */
   listChanges: readonly string[] = [];
   readonly #sessions = new Set<Session>();
   /** Of the current or the last generation; undefined before the first. */
@@ -62,7 +63,6 @@ export class SessionCapabilities {
     callers.delete(caller);
   }
 
-  /** A session may not rely on the capability that is missing, but most do. */
   change(handshake: UpstreamHandshake, isPrivate: boolean): void {
     const former = this.#current;
     this.#current = promisedBy(handshake, isPrivate);
@@ -73,13 +73,14 @@ export class SessionCapabilities {
     else if (former === undefined) for (const session of this.#sessions) this.announceTo(session);
   }
 
-  /** The server has become one without sessions. Does nothing before the first generation. */
+  /** The server has become one without sessions. */
   endAll(): void {
-    if (this.#sessions.size > 0) this.#end("the protocol revision of this session");
+    this.#end("the protocol revision of this session");
   }
 
   #end(missing: string, generation?: number): void {
     const sessions = [...this.#sessions];
+    if (sessions.length === 0) return;
     const callers: ReadonlySet<Caller> = this.#sessions;
     const reason = `the mcp server no longer offers ${missing}`;
     this.#calls.context.log.warn({ generation, count: sessions.length, reason }, "sessions ended");

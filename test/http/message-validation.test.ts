@@ -1,7 +1,8 @@
-import { expect, it } from "vitest";
+import { expect, it, describe } from "vitest";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { HttpBench } from "../support/http-bench.ts";
+import { initializeRequest, McpClient } from "../support/mcp-client.ts";
 
 const PARSE_ERROR = errorReply(400, -32700, "PARSE_ERROR");
 const NESTED = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
@@ -94,4 +95,71 @@ it("a hundred thousand nested arrays are forwarded", async () => {
   );
   expect(text.status).toBe(200);
   expect(text.body).toContain(`"deep\\":${NESTED}}`);
+});
+
+/** A secret in the environment, so that messages about the server are masked. */
+const env = { SOME_API_KEY: "a-secret-of-some-length" };
+
+/** Returns the command of a server that rejects clients that can be asked with an error of this depth, and accepts the sidecar itself. */
+function refusingServer(levels: number): readonly string[] {
+  const script = `
+    const data = "[".repeat(${levels}) + JSON.stringify(process.env.SOME_API_KEY) + "]".repeat(${levels});
+    require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
+      const { id, method, params } = JSON.parse(line);
+      if (id === undefined) return;
+      const isClient = method === "initialize" && params.capabilities.sampling !== undefined;
+      const result = method === "initialize" ? { protocolVersion: "2025-11-25", capabilities: {} } : { echo: params.text };
+      const answer = isClient || method === "refuse" ? '"error":{"code":-1,"message":"no","data":' + data + "}" : '"result":' + JSON.stringify(result);
+      console.log('{"jsonrpc":"2.0","id":' + id + "," + answer + "}");
+    });`;
+  return [process.execPath, "-e", script];
+}
+
+describe.each([8000, 1_000_000])("an error that is nested %d levels deep", (levels) => {
+  it("a client whose server rejects initialize gets the error; other clients are unaffected", async () => {
+    await using refusing = await HttpBench.start({ command: refusingServer(levels), env });
+    const bystander = await refusing.client();
+    const reply = await new McpClient(refusing.url).post(initializeRequest({ sampling: {} }));
+    expect(reply.body).toMatch(/^\{"jsonrpc":"2\.0","id":1,"error":\{/);
+    expect(reply.body).not.toContain(env.SOME_API_KEY);
+    expect((await bystander.request("x/echo", { text: "still here" })).result).toEqual({ echo: "still here" });
+  });
+});
+
+it("a deep error response to initialize restarts the server and is logged", async () => {
+  const script = refusingServer(8000).map((part) => part.replace("!== undefined", "=== undefined"));
+  await using refusing = await HttpBench.start({ command: script, env, untilReady: false });
+  const exit = await refusing.waitForLog("mcp server exited");
+  expect(exit).toMatchObject({ kind: "handshake-refused" });
+  expect(String(exit["reason"])).toMatch(/^the MCP server answered initialize with an error: \{"code":-1,"message":"no","data":\[\[/);
+});
+
+/** An object that makes the engine misread later objects, for any reader: see test/support/poison.js. */
+const POISON = String.raw`{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":1,"i\\":{"jsonrpc":"2.0","method":"","params":{},"i\\":1}}}`;
+
+describe("escaped names", async () => {
+  const attacker = await sidecar.client();
+  await attacker.post(POISON);
+
+  it.each([
+    ["jsonrpc", String.raw`{"jsonrp\u0063":"2.0","id":5,"method":"ping","params":{}}`],
+    ["id", String.raw`{"jsonrpc":"2.0","i\u0064":5,"method":"ping","params":{}}`],
+    ["method", String.raw`{"jsonrpc":"2.0","id":5,"m\u0065thod":"ping","params":{}}`],
+    ["params", String.raw`{"jsonrpc":"2.0","id":5,"method":"ping","p\u0061rams":{}}`],
+  ])("the escaped name %s is read like the plain name", async (_name, body) => {
+    const reply = await attacker.post(body);
+    expect([reply.status, JSON.parse(reply.body)]).toEqual([200, { jsonrpc: "2.0", id: 5, result: {} }]);
+  });
+
+  it("a server's response with an escaped id reaches the request that it names", async () => {
+    const line = String.raw`{"jsonrpc":"2.0","result":{"content":[{"type":"text","text":"mine"}]},"i\u0064":$ID}`;
+    expect(await client.toolText("raw_line", { line })).toBe("mine");
+  });
+});
+
+it("a server's response with two ids is dropped", async () => {
+  await using impatient = await HttpBench.start({ env: { CLAW_MCP_STDIO_REQUEST_TIMEOUT_MS: "1000" } });
+  const call = (await impatient.client()).callTool("raw_line", { line: '{"jsonrpc":"2.0","id":$ID,"result":{},"id":$ID}' });
+  await impatient.waitForLog("stdout line skipped: not json-rpc", ({ reason }) => reason === '"id" occurs twice');
+  expect((await call).error?.data).toMatchObject({ code: "REQUEST_TIMEOUT" });
 });
