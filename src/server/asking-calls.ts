@@ -97,6 +97,7 @@ export class AskingCall implements Askable, ReplyTarget {
     reply.transforms.push(...this.#transforms);
     if (call === undefined || this.#outcome !== undefined) return this.#respondOutcome(reply);
     reply.onDisconnect = this.#onDisconnect;
+    // The server has the call already.
     if (reply.record !== undefined) reply.record.sentAtMs = reply.acceptedAtMs;
     call.reply = reply;
     call.progressTokenText = request.outline.copyAt(Slot.metaProgressToken);

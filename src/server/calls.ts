@@ -465,6 +465,7 @@ export class Calls {
       if (line instanceof Call && line.kind !== "sidecar") returned.push(line);
       else line.onEmptied?.();
     }
+    // The next generation gets the state of that time.
     for (const call of this.queue.entries) if (call.semaphore === this.#background) this.end(call, "dismissed");
     for (const call of this.values()) {
       // The next generation may have other tools, so calls are checked again.
@@ -639,6 +640,7 @@ export class Calls {
     const retried: Call[] = [];
     for (const call of this.#all) {
       call.sentAtMs = undefined;
+      // Each generation gets new requests of the sidecar itself.
       if (!call.isWritten || call.kind === "sidecar" || !call.isKept || call.retry !== "none") continue;
       // Its client would see progress or a question again.
       if (call.mustNotRestart || call.deadlineMs <= nowMs || this.effectOf(call) !== "safe") continue;

@@ -10,9 +10,9 @@ import { Timer } from "../timers.ts";
  * The time is REQUEST_TIMEOUT_MS, or that of the longest call in flight: a server with one thread may not read before. It begins when the
  * server has taken the ping, and again whenever it takes something before.
  *
- * It counts: timeouts of clients' requests, of the first `tools/list` if the tools must be known, and of pings while the server is idle
- * (PING_INTERVAL_MS); and abandoned requests, as one, after REQUEST_TIMEOUT_MS of silence. A request counts only if it was sent after the
- * last message and the last timeout that counted, so those that time out together count once.
+ * Timeouts of clients' requests count, of the first `tools/list` if the tools must be known, and of pings of an idle server
+ * (PING_INTERVAL_MS). Abandoned requests count as one, after REQUEST_TIMEOUT_MS of silence. A request must have been sent after the last
+ * message and the last timeout that counted. So those that time out together count once.
  */
 export class HangWatch {
   readonly #calls: Calls;

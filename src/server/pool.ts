@@ -120,7 +120,7 @@ export class PooledServer {
 
 /**
  * The servers of one command, by profile. The shared one gets `initialize` first. If it is of the legacy era, a second process gets
- * `server/discover` at the first request without a session: after that, some servers exit, are silent, or can never have a session (MCP
+ * `server/discover` at the first request without a session. Some servers exit, are silent, or can never have a session after that (MCP
  * 2026-07-28, basic/transports/stdio). MAX_PRIVATE_SERVERS limits the others, which have one client each.
  */
 export class Pool {
