@@ -89,7 +89,7 @@ export function discoverAttempt(clientInfo: ClientInfo, hint = ""): Attempt {
 export interface HandshakeScript {
   readonly first: Attempt;
   readonly second?: Attempt;
-  /** The attempt that succeeded last; otherwise the first one. */
+  /** The attempt that has succeeded begins the next generation, or else the first one. */
   next?: Attempt;
   /** Follows an `initialize`. Undefined until a client has sent its own. */
   initialized: string | undefined;
@@ -127,7 +127,7 @@ export class Handshake {
     this.result = this.#ended.promise;
     this.current = script.next ?? script.first;
     script.next = script.first;
-    this.#deadline = new Timer(context.timers, () =>
+    this.#deadline = new Timer(context, () =>
       this.end(this.refusal ?? new HandshakeError("handshake-timeout", `no response to ${this.current.method} within ${timeoutMs} ms`)),
     );
     this.#deadline.set(context.nowMs() + timeoutMs);

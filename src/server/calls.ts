@@ -87,7 +87,7 @@ export class Calls {
     this.dropped = new DropLog(context);
     this.#log = limitedLog(context.log, context.nowMs);
     this.isWaitingForClient = isWaitingForClient;
-    this.#timer = new Timer(context.timers, (nowMs) => this.#onTimer(nowMs));
+    this.#timer = new Timer(context, (nowMs) => this.#onTimer(nowMs));
     this.queue = new RequestQueue(
       context,
       upstream,

@@ -10,7 +10,7 @@ import { Timer } from "../timers.ts";
  * The time is REQUEST_TIMEOUT_MS, or that of the longest call in flight: a server with one thread may not read before. It begins when the
  * server has taken the ping, and again whenever it takes something before.
  *
- * Timeouts of clients' requests count, of the first `tools/list` if the tools must be known, and of pings of an idle server
+ * These timeouts count: of clients' requests, of the first `tools/list` if the tools must be known, and of pings of an idle server
  * (PING_INTERVAL_MS). Abandoned requests count as one, after REQUEST_TIMEOUT_MS of silence. A request must have been sent after the last
  * message and the last timeout that counted. So those that time out together count once.
  */
@@ -30,7 +30,7 @@ export class HangWatch {
   constructor(calls: Calls) {
     const { context } = calls;
     this.#calls = calls;
-    this.#tick = new Timer(context.timers, (nowMs) => this.#pingIfIdle(nowMs));
+    this.#tick = new Timer(context, (nowMs) => this.#pingIfIdle(nowMs));
     this.#setTick(context.nowMs());
   }
 
@@ -89,7 +89,7 @@ export class HangWatch {
   #sendProbe(method: string): void {
     const calls = this.#calls;
     const { context, upstream } = calls;
-    const { config, nowMs, timers } = context;
+    const { config, nowMs } = context;
     let timeMs = config.requestTimeoutMs;
     for (const { kind, isWritten, timeoutMs } of calls.values()) if (kind === "client" && isWritten) timeMs = Math.max(timeMs, timeoutMs);
     const onEnded = (): void => {
@@ -100,7 +100,7 @@ export class HangWatch {
     if (call === undefined) return;
     const { outputs, inputs } = upstream.status();
     let [isTaken, lastInputs] = [call.isWritten, inputs];
-    const probe = new Timer(timers, () => {
+    const probe = new Timer(context, () => {
       const traffic = upstream.status();
       if (traffic.outputs !== outputs || traffic.isReading || calls.isWaitingForClient()) {
         calls.lastMessageNumber = ++calls.lastNumber;

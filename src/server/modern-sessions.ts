@@ -128,7 +128,7 @@ export class ModernSessions {
     return { kind: "carry", request: requestToModernServer(request, envelope, level) };
   }
 
-  /** @returns false for a response without questions. */
+  /** @returns false for a response that ends its call. */
   onResponse(call: ClientCall, response: ResponseMessage): boolean {
     const { askable: request } = call.reply;
     if (!(request instanceof RepeatableRequest && isInputRequired(response))) return false;
@@ -186,7 +186,7 @@ export class ModernSessions {
     if (!request.memory.tryGrow(kept)) return calls.giveUp(call, "out of memory", responseOutOfMemory(call.method));
     request.stateText = stateText;
     if (asked.length === 0) {
-      request.timer ??= new Timer(calls.context.timers, () => this.#guard(call, () => calls.repeat(call, request.next())));
+      request.timer ??= new Timer(calls.context, () => this.#guard(call, () => calls.repeat(call, request.next())));
       return request.timer.set(calls.context.nowMs() + REPEAT_DELAY_MS);
     }
     const texts = asked.map((each) => {

@@ -128,7 +128,7 @@ export class RequestQueue {
         const { owner, semaphore } = next;
         this.remove(next);
         this.take(next);
-        // A call with a slot is its owner's turn, and its queue's turn for the owner.
+        // A call that needs a slot is its owner's turn, and its queue's turn for the owner.
         if (next.needsSlot) {
           this.#owners.get(owner)?.rotate(semaphore);
           this.#owners.rotate(owner);

@@ -40,7 +40,7 @@ const NAME_SLOT: ReadonlyMap<string, { readonly member: string; readonly slot: n
   ["prompts/get", { member: "name", slot: Slot.toolName }],
   ["resources/read", { member: "uri", slot: Slot.uri }],
 ]);
-/** If a param is repeated, a server could read another one than the sidecar. */
+/** Clients repeat these from a result. Of two values, a server could read another one than the sidecar. */
 const REPEATED_PARAMS = { requestState: Slot.repeatedState, inputResponses: Slot.inputResponses } as const;
 const TASK_METHODS: ReadonlySet<string> = new Set(["tasks/get", "tasks/update", "tasks/cancel"]);
 

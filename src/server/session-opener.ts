@@ -126,7 +126,7 @@ export class SessionOpener {
    * Opens a session here that `initialize` has opened at another replica, or before a restart. A private server gets an `initialize` with
    * the claims of its id. The request waits while the session moves, or while only the first session may use the server.
    *
-   * @param found for the request, just now.
+   * @param found what was just found for the request.
    * @param messages all that the client has sent with it; none for a GET.
    */
   takeUp(
