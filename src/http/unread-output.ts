@@ -4,7 +4,7 @@ import type { Context } from "../context.ts";
 import { lastingTime, type MemoryAccount, type Reservation } from "../memory.ts";
 import { Timer } from "../timers.ts";
 
-/** Of a client that does not read. */
+/** Counts and logs a connection whose client does not read. */
 export function countCutOff({ counters, limitedLog }: Context, unreadLength: number, reason: string): void {
   counters.http.readersCutOff++;
   limitedLog.warn({ bytes: unreadLength, reason }, "connection cut off");
@@ -21,7 +21,6 @@ const SLOWER_READER_MS = 5000;
 /** The operating system fills its buffers first, which is no progress of the client. */
 const FILL_MS = 250;
 const LOOK_MS = 500;
-/** The shortest time between looks while memory is short. */
 const MIN_LOOK_MS = 20;
 
 interface Unread {
@@ -33,7 +32,7 @@ interface Unread {
   readonly onEnd: () => void;
 }
 
-/** What clients have not read counts as memory of theirs. Slow readers are cut off if memory is short. */
+/** Unread output counts as memory of its client. Slow readers are cut off if memory is short. */
 export class UnreadOutput {
   readonly #context: Context;
   /** The longest unread first. */
@@ -49,7 +48,7 @@ export class UnreadOutput {
     context.memory.onShortage("full", (bytes) => this.#cutOffReading(bytes));
   }
 
-  /** Must be called after each text that is written to a response, and when it is destroyed. */
+  /** Must be called after each write to the response, and when it is destroyed. */
   count(response: ServerResponse, account: MemoryAccount): void {
     const { writableLength: length, destroyed } = response;
     if (destroyed) return this.#forget(response);
@@ -68,7 +67,7 @@ export class UnreadOutput {
     );
   }
 
-  /** Clients that read are cut off only after a second: slow ones may make room until then. */
+  /** Clients that read get a second: slow ones may make room until then. */
   #cutOffReading(bytes: number): void {
     const nowMs = this.#context.nowMs();
     if (this.#hasBeenFull(nowMs)) this.#cutOff(bytes, nowMs, ({ sinceMs }) => sinceMs + SLOW_READER_MS);
@@ -130,7 +129,7 @@ export class UnreadOutput {
   }
 }
 
-/** Returns the bytes that the operating system has taken. Only the handle shows them: for Node, a large write is unread until its end. */
+/** Only the handle shows them: for Node, a large write is unread until its end. */
 export function takenBytes(socket: Socket): number {
   const { _handle: handle } = socket as Socket & {
     readonly _handle?: { readonly bytesWritten?: number; readonly writeQueueSize?: number } | null;

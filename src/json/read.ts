@@ -1,6 +1,5 @@
 import { Code, decodeString, detached, isMistakenFor, isSpelledOtherwise, SHORT_RUN, skipWhitespace, type Span, walk } from "./text.ts";
 
-/** The names of the members to find, each with the names to find in its value. */
 interface ShapeNames {
   readonly [name: string]: ShapeNames;
 }
@@ -134,7 +133,6 @@ export class JsonScanner {
   readonly #shapes: Shape[] = [];
   readonly #slots: number[] = [];
   #shapeCount = 0;
-  /** The shape of the next value, if that is an object. */
   #next: Shape | undefined;
 
   constructor(text: string, shape: Shape) {

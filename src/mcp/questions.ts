@@ -14,7 +14,7 @@ const MAX_QUESTION_LENGTH = 4 * 1024 * 1024;
 export interface InputRequest {
   readonly keyText: string;
   readonly kinds: AskKinds;
-  /** As an ordinary request, with an id that the client must not get. */
+  /** Its id must not reach the client. */
   readonly request: RequestMessage;
 }
 
@@ -87,7 +87,6 @@ function readQuestions(text: string, start: number): InputRequest[] | string {
   return problem ?? questions;
 }
 
-/** @returns undefined if it is invalid. */
 function readQuestion(keyText: string, text: string): InputRequest | undefined {
   if (!text.startsWith("{")) return undefined;
   const { spans, double } = findMembers(text, 0, ["method", "params"]);
@@ -198,7 +197,6 @@ function undeclared(missing: AskKinds, consequence = ""): SidecarError {
   return new SidecarError("MISSING_CAPABILITY", message, { sent: true, requiredCapabilities });
 }
 
-/** Undefined for a success. */
 function failureText(body: string): string | undefined {
   const [error, result] = findMembers(body, 0, ["error", "result"]).spans;
   const isError = result !== undefined && textOf(body, findPath(body, result.start, ["isError"])) === "true";

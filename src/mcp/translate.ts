@@ -82,7 +82,7 @@ function isImplementation(text: string | undefined): text is string {
   );
 }
 
-/** The short form of a `clientInfo` or `serverInfo`. Undefined if it has no name or version, or if these are too long. */
+/** @returns undefined without a name or version, or if these are too long. */
 function shortInfo(info: string | undefined): string | undefined {
   if (!isImplementation(info)) return undefined;
   const [name, version] = findMembers(info, 0, ["name", "version"]).spans.map((span) => textOf(info, span));
@@ -126,7 +126,6 @@ export function initializeOf(claims: {
 
 /** What `_meta` says about one request without a session. */
 export interface Envelope {
-  /** The questions that the client can answer. */
   readonly declared: AskKinds;
   /** Undefined for no log messages. */
   readonly logLevel: string | undefined;
@@ -200,7 +199,6 @@ export function sessionEnvelopeOf(initialize: RequestMessage): SessionEnvelope {
 /** In place of a level that a client of a session has put into its request. Hardly any has. */
 const QUIET_LEVEL = "emergency";
 
-/** @param level that of `logging/setLevel`. */
 export function logLevelOf({ text, outline }: RequestMessage, level: string | undefined): string | undefined {
   if (level !== undefined || !outline.has(Slot.meta)) return level;
   return findPath(text, outline.start(Slot.meta), [MetaKey.logLevel]) && QUIET_LEVEL;
@@ -386,7 +384,7 @@ const FIRST_RESERVED_CODE = -32099;
 const LAST_RESERVED_CODE = -32020;
 const MAX_URLS = 16;
 
-/** @param uriText of the resource, for `resources/read`. @param canVisit true if the client can send its user to a URL. */
+/** @param uriText undefined for all but `resources/read`. @param canVisit true if the client can send its user to a URL. */
 function errorEdits(text: string, error: Span, uriText: string | undefined, canVisit: boolean): Edit[] {
   const code = Number(textOf(text, findPath(text, error.start, ["code"])));
   const replace = (to: number, data: string | undefined): Edit[] =>
@@ -436,10 +434,7 @@ function metaWith(text: string, meta: Span | undefined, key: string, valueText: 
   return applyEdits(present, setMembers(present, 0, [[key, valueText]]));
 }
 
-/**
- * Removes a key of `_meta`, or all of `_meta` if it has no other. @param object has `_meta`. @param others members of the object to remove
- * besides.
- */
+/** Removes all of `_meta` if it has no other key. @param others members of the object to remove besides. */
 function removeMetaKey(text: string, object: number, meta: Span | undefined, key: string, others?: ReadonlySet<string>): Edit[] {
   let keptKeys = 0;
   const isRemoved = (name: string): boolean => {

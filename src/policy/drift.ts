@@ -175,7 +175,7 @@ export class PinnedDescriptor {
     return reviewed !== undefined && changedParts(reviewed, tool).length === 0;
   }
 
-  /** To be called at each start and after each change. @param fields of the server, with `lane` for a private one. */
+  /** @param fields of the server, with `lane` for a private one. */
   onTools(tools: readonly JsonObject[], fields: LogFields): void {
     // The definitions are omitted, because they would stay in memory.
     const drifts = new Map(

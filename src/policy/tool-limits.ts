@@ -22,10 +22,7 @@ export class ToolStates<State> {
   readonly #states = new Map<string, State>();
   #shared: State | undefined;
 
-  /**
-   * @param create returns undefined if the tool needs none.
-   * @param isAsNew true if the state equals a new one.
-   */
+  /** @param create returns undefined if the tool needs none. */
   constructor(create: (toolName: string) => State | undefined, isAsNew: (state: State) => boolean) {
     this.#create = create;
     this.#isAsNew = isAsNew;

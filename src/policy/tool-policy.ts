@@ -41,7 +41,7 @@ export function invalidArgumentsResult(toolName: string, problems: readonly stri
 /** Room for what is added to a result: its id, the framing of one event, and members for another revision. */
 const ADDED_BYTES = 1024;
 
-/** The rules of one lane. The cheapest rules come first. */
+/** The cheapest rules come first. */
 class LaneRules implements LanePolicy {
   readonly #context: Context;
   readonly #policy: ToolPolicy;
@@ -190,7 +190,6 @@ export class ToolPolicy {
     this.argumentCheck = config.argumentCheck === "off" ? undefined : new ArgumentCheck(context);
   }
 
-  /** @param lane the name of a private lane in the log. */
   forLane(context: Context, lane?: string): LanePolicy {
     return new LaneRules(context, this, lane);
   }
