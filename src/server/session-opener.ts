@@ -175,13 +175,8 @@ export class SessionOpener {
   }
 
   #fail(reply: Reply, refused: ResponseMessage): void {
-<<<<<<< HEAD
     const { config, limitedLog } = this.#context;
-    // The shared process is of another revision than the processes that start now. It will be like them when it has restarted.
-=======
-    const { config, log } = this.#context;
     // The shared process is of another revision than the processes that start now, until it restarts.
->>>>>>> main
     if (!refusesRevision(refused) || config.isolation === "session") return reply.respond(responseToClient(refused, reply.idText));
     const reason = "a server that started now refuses initialize; restart the sidecar, so that all are of one version";
     limitedLog.warn({ reason }, "shared mcp server outdated");
