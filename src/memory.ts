@@ -27,9 +27,9 @@ export function serversPerClient(maxServers: number): number {
 }
 
 /**
- * When memory is evicted. `replay`: what clients can do without. `slow`: above three quarters of the limit; also with 0 bytes, to count
- * again. `full`: above the limit. `share`: of a client above its share, for another one that would be refused. `abandoned`: what clients
- * have left behind, for one that would be refused.
+ * When memory is evicted. `replay`: what clients can do without. `slow`: above three quarters of the limit. `full`: above the limit.
+ * `share`: of a client above its share, for another one that would be refused. `abandoned`: what clients have left behind, for one that
+ * would be refused.
  */
 type EvictionStage = "replay" | "slow" | "full" | "share" | "abandoned";
 
@@ -48,7 +48,7 @@ export class MemoryBudget {
   #maxHolders = MIN_HOLDERS;
   readonly #shareBytes: number;
   readonly calmBytes: number;
-  readonly #evictions: { readonly stage: EvictionStage; readonly evict: (bytes: number, holder: MemoryHolder) => void }[] = [];
+  readonly #evictions: { readonly stage: EvictionStage; readonly evict: (holder: MemoryHolder) => Iterator<unknown> | undefined }[] = [];
   #isEvicting = false;
 
   constructor(limitBytes: number) {
@@ -61,8 +61,12 @@ export class MemoryBudget {
     return { limitBytes: this.limitBytes, usedBytes: this.usedBytes, ...this.#usedByKind };
   }
 
-  /** `evict` frees this much of a holder, as far as it can. In a stage, the function that was added first is called first. */
-  onShortage(stage: EvictionStage, evict: (bytes: number, holder: MemoryHolder) => void): void {
+  /**
+   * In a stage, the function that was added first is called first.
+   *
+   * @param evict returns an iterator. Each of its steps frees one part of the holder's memory at once, until enough is free.
+   */
+  onShortage(stage: EvictionStage, evict: (holder: MemoryHolder) => Iterator<unknown> | undefined): void {
     this.#evictions.push({ stage, evict });
   }
 
@@ -83,6 +87,7 @@ export class MemoryBudget {
     if (kind === "subscriptions" && own.lastingBytes + bytes > this.#shareBytes) return false;
     if (!this.hasRoomFor(holder, bytes)) return false;
     const missingBytes = (): number => this.#missingBytes(holder, bytes);
+    if (missingBytes() <= 0) return true;
     if (own.droppableBytes > 0) this.#run("replay", missingBytes, holder);
     this.#run("replay", missingBytes);
     return missingBytes() <= 0;
@@ -122,9 +127,9 @@ export class MemoryBudget {
     if (this.#isEvicting) return;
     this.#isEvicting = true;
     try {
-      const excessBytes = (): number => Math.max(0, this.usedBytes - this.calmBytes);
+      const excessBytes = (): number => this.usedBytes - this.calmBytes;
       this.#run("replay", excessBytes);
-      for (const { stage, evict } of this.#evictions) if (stage === "slow") evict(excessBytes(), ANY_HOLDER);
+      this.#run("slow", excessBytes);
       this.#run("full", () => this.usedBytes - this.limitBytes);
       if (holder !== undefined) this.#claim(holder, bytes);
     } finally {
@@ -147,7 +152,11 @@ export class MemoryBudget {
   }
 
   #run(stage: EvictionStage, missingBytes: () => number, holder = ANY_HOLDER): void {
-    for (const each of this.#evictions) if (each.stage === stage && missingBytes() > 0) each.evict(missingBytes(), holder);
+    for (const each of this.#evictions) {
+      if (each.stage !== stage) continue;
+      const steps = each.evict(holder);
+      while (missingBytes() > 0 && steps?.next().done === false);
+    }
   }
 
   #useOf(holder: MemoryHolder): Readonly<typeof NO_USE> {
