@@ -3,7 +3,6 @@ import { MemoryBudget } from "./memory.ts";
 import { Counters, RequestRecords } from "./observe/record.ts";
 import { Defects, type Log, type LogFields, withFields } from "./observe/log.ts";
 import type { Secrets } from "./observe/redact.ts";
-import { Timers } from "./timers.ts";
 
 /** What every part of the sidecar shares. Made once, and the first argument of each part. */
 export interface Context {
@@ -15,7 +14,6 @@ export interface Context {
   readonly memory: MemoryBudget;
   readonly secrets: Secrets;
   readonly nowMs: () => number;
-  readonly timers: Timers;
   /** Aborted when the drain begins: new requests are rejected from then on. */
   readonly draining: AbortSignal;
   /** Aborted when all processes must end at once. */
@@ -28,7 +26,7 @@ export function createContext(config: Config, log: Log, secrets: Secrets, draini
   const memory = new MemoryBudget(config.memoryBudgetBytes);
   const nowMs = performance.now.bind(performance);
   const records = new RequestRecords(counters, nowMs, defects, secrets.redact, config.metrics);
-  return { config, log, counters, records, defects, memory, secrets, nowMs, timers: new Timers(nowMs, defects), draining, kill };
+  return { config, log, counters, records, defects, memory, secrets, nowMs, draining, kill };
 }
 
 export function onDrain({ draining, defects }: Context, event: string, handle: () => void): void {

@@ -4,35 +4,23 @@ import type { Defects } from "./observe/log.ts";
 /** A longer timer fires at once. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 
-export class Timers {
-  size = 0;
-  readonly nowMs: () => number;
-  readonly defects: Pick<Defects, "guard">;
-
-  constructor(nowMs: () => number, defects: Pick<Defects, "guard">) {
-    this.nowMs = nowMs;
-    this.defects = defects;
-  }
-}
-
 /** Off until it is set, and once it fires. It costs more than a call, so calls have one in common. */
 export class Timer {
   atMs = Infinity;
-  readonly #timers: Timers;
+  readonly #nowMs: () => number;
+  readonly #defects: Defects;
   readonly #onDue: (nowMs: number) => void;
   #timeout: NodeJS.Timeout | undefined;
 
-  constructor(timers: Timers, onDue: (nowMs: number) => void) {
-    this.#timers = timers;
-    this.#onDue = onDue;
+  constructor({ nowMs, defects }: { readonly nowMs: () => number; readonly defects: Defects }, onDue: (nowMs: number) => void) {
+    [this.#nowMs, this.#defects, this.#onDue] = [nowMs, defects, onDue];
   }
 
   set(atMs: number): void {
     this.clear();
     if (atMs === Infinity) return;
     this.atMs = atMs;
-    this.#timers.size++;
-    const waitMs = Math.ceil(atMs - this.#timers.nowMs());
+    const waitMs = Math.ceil(atMs - this.#nowMs());
     this.#timeout = setTimeout(() => this.#fire(), Math.min(MAX_TIMER_MS, Math.max(0, waitMs)));
     // What waits for a deadline keeps the process alive through its sockets.
     this.#timeout.unref();
@@ -42,31 +30,25 @@ export class Timer {
     if (this.atMs === Infinity) return;
     clearTimeout(this.#timeout);
     this.atMs = Infinity;
-    this.#timers.size--;
   }
 
   #fire(): void {
-    const nowMs = this.#timers.nowMs();
+    const nowMs = this.#nowMs();
     if (nowMs < this.atMs) return this.set(this.atMs);
     this.clear();
-    this.#timers.defects.guard("deadline", () => this.#onDue(nowMs));
+    this.#defects.guard("deadline", () => this.#onDue(nowMs));
   }
 }
 
 let lastTurn: Promise<void> = Promise.resolve();
 
-function ownTurn(): Promise<void> {
-  return (lastTurn = lastTurn.then(nextTurn));
-}
-
 /** Each step of long work has a turn of the event loop of its own, and so has what follows the result. The works take turns. */
 export async function runInSteps<Result>(work: Generator<undefined, Result>): Promise<Result> {
+  let step: IteratorResult<undefined, Result> | undefined;
   for (;;) {
-    await ownTurn();
-    const { done, value } = work.next();
-    if (done !== true) continue;
-    await ownTurn();
-    return value;
+    await (lastTurn = lastTurn.then(nextTurn));
+    if (step?.done === true) return step.value;
+    step = work.next();
   }
 }
 

@@ -14,7 +14,7 @@ import { reject, type Route, type RoutedRequest, sendDefect, sendError, sendReje
 const SSE_PATHS: ReadonlySet<string> = new Set([...LEGACY_PATHS, "/message"]);
 const OPERATOR_PATHS: ReadonlySet<string> = new Set([ROUTES.status.path, ROUTES.metrics.path]);
 const HEALTH_PATHS: ReadonlySet<string> = new Set(["/health", "/ping"]);
-/** The paths at which MCP clients look for an authorization server after a 401. Some put the path of the endpoint first. */
+/** Where MCP clients look for an authorization server after a 401. Some put the endpoint's path first. */
 const OAUTH_PATH = /^(?:\/[^/]+)*\/\.well-known\/(?:oauth-|openid-)|^\/(?:register|authorize|token)$/;
 
 /** @param path undefined if the MCP endpoint has another address. */
@@ -22,7 +22,7 @@ export function describeEndpoint(path: string | undefined): string {
   return path === undefined ? "the MCP endpoint has another address" : `the MCP endpoint is ${path}`;
 }
 
-/** Names the remedy if clients are known to ask for this path. @param path undefined at the address for operators. */
+/** @param path undefined at the address for operators. */
 function sendNotFound(response: ServerResponse, target: string, path: string | undefined, config: Config): void {
   const { adminAddr, authTokens, legacySse } = config;
   const asked = target.replace(/\/$/, "");
@@ -38,13 +38,13 @@ function sendNotFound(response: ServerResponse, target: string, path: string | u
     sentences.push("The sidecar has no OAuth; clients need the header `Authorization: Bearer TOKEN`.");
   const error = new SidecarError("NOT_FOUND", sentences.join(" "));
   if (!isOfOauth) return sendError(response, error);
-  // The official client reads the body of an authorization server (RFC 6749 §5.2), and would show the failure of its schema for any other.
+  // The official client reads the body of an authorization server (RFC 6749 §5.2). It shows any other as a failure of its schema.
   const body = JSON.stringify({ error: error.code, error_description: error.message });
   const reason = "the client looks for an OAuth server, as many do before their first request; the sidecar has none";
   sendRejection(response, error, body, undefined, reason);
 }
 
-/** The endpoint is matched before Express (decision 0002). @param routes those besides the health routes; at ADMIN_ADDR without the endpoint. */
+/** The endpoint is matched before Express (decision 0002). @param routes those besides the health routes. */
 export function createApp(
   context: Context,
   tokens: AuthTokens | undefined,
@@ -81,7 +81,7 @@ export function createApp(
     if (url === undefined) return answerUnknown(response, "that URL");
     if (url !== target) [request.url, request.originalUrl] = [url, target];
     if (endpoint !== undefined && isPath(url, comparedPath)) return endpoint(request, response);
-    // Express calls this function for an invalid URL, instead of its own response in HTML.
+    // Replaces Express's own HTML response to an invalid URL.
     app(request as Request, response as Response, () => answerUnknown(response, "that URL"));
   };
 }

@@ -18,7 +18,6 @@ export class AuthTokens {
   #tokens: readonly AuthToken[];
   #count = 0;
 
-  /** @param serverName the name of the MCP server, to which the keys of session ids belong. */
   constructor(texts: readonly string[], serverName: string) {
     this.#serverName = serverName;
     this.#tokens = texts.map((text) => this.#create(text));
@@ -27,7 +26,7 @@ export class AuthTokens {
   /** Always compares with all tokens, so the time reveals at most a length. @returns undefined without a valid bearer token. */
   identify(authorization: string | undefined): Principal | undefined {
     const match = /^bearer +(.*)$/is.exec(authorization ?? "");
-    // Node decodes header bytes as latin1. Encoded back to bytes, a UTF-8 token compares as the client sent it.
+    // Node decodes header bytes as latin1. Encoded back, a UTF-8 token compares as it was sent.
     const presented = Buffer.from(match?.[1]?.trimEnd() ?? "", "latin1");
     let principal: Principal | undefined;
     for (const token of this.#tokens) {
@@ -63,7 +62,7 @@ export class AuthTokens {
   }
 }
 
-/** A watch would miss changes: a new link in the path (a Kubernetes secret), a replaced file, and any on many bind mounts. */
+/** A watch would miss a replaced file, a new link in the path (a Kubernetes secret), and all changes on many bind mounts. */
 const POLL_MS = 1000;
 
 /** Reads the tokens when their file changes, until the drain. An invalid file changes nothing. @param onRevoked ends what a principal has open. */

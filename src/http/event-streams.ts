@@ -14,7 +14,7 @@ import { UnreadOutput } from "./unread-output.ts";
 /** Sent only with an event id, to clients that are known to read it. */
 const RETRY_MS = 1000;
 
-/** A connection with more unread text is closed; the missed events are kept for replay. In UTF-16 units, as in a socket of Node. */
+/** A connection with more unread text is closed; missed events are kept for replay. In UTF-16 units, as in a socket of Node. */
 const MAX_UNREAD_LENGTH = 16 * 1024 * 1024;
 /** A longer text is not joined with its event, which would copy it. In UTF-16 units. */
 const LONG_LENGTH = 64 * 1024;
@@ -38,9 +38,9 @@ export class SseConnection implements EventSink {
   constructor(response: ServerResponse, onWritten: () => void, headers?: Readonly<Record<string, string>>) {
     this.#response = response;
     this.#onWritten = onWritten;
-    // Sent together with the first event id. If the connection broke between them, it could not be resumed.
+    // Sent with the first event id: if the connection broke between them, the stream could not be resumed.
     response.writeHead(200, { ...SSE_HEADERS, ...headers });
-    // Some proxies and clients pass headers on only together with the first byte.
+    // Some proxies and clients pass headers on only with the first byte.
     process.nextTick(() => {
       if (!this.#hasBegun) this.#write(": open\n\n");
     });
@@ -72,7 +72,7 @@ export class SseConnection implements EventSink {
   }
 
   end(isOvertaken = false): void {
-    // The reader may never read again, and would hold the memory and the socket.
+    // The reader may never read again, and would hold memory and the socket.
     if (isOvertaken && this.#response.writableLength > 0) this.cutOff();
     else this.#response.end();
   }
@@ -111,7 +111,7 @@ export class SseConnections {
 
   constructor(context: Context) {
     [this.context, this.unread] = [context, new UnreadOutput(context)];
-    this.#comments = new Timer(context.timers, (nowMs) => this.#keepAlive(nowMs));
+    this.#comments = new Timer(context, (nowMs) => this.#keepAlive(nowMs));
   }
 
   get size(): number {
@@ -158,7 +158,6 @@ export function openRequestStream(
   stream.attach(connection);
   const eventId = session && hasPrimedStreams(session.protocolVersion) ? stream.eventId(0) : undefined;
   if (eventId !== undefined) connection.prime(eventId);
-  // True if the client can resume.
   return { stream, connection, isPrimed: eventId !== undefined };
 }
 

@@ -38,17 +38,16 @@ const SMALL_LENGTH = 4096;
 const COPIES = 2;
 
 export interface MessageReceiver {
-  /** Called before more than 64 KiB are read, with the data that has arrived. @returns true if it has answered the request. */
+  /** Called with the data that has arrived, before more than 64 KiB are read. @returns true if it has answered the request. */
   rejectLong(exchange: Exchange, beginning: Buffer): boolean;
-  /** Called at most once for a POST. It may be called in a later turn, after the client has disconnected. */
+  /** Called at most once, possibly in a later turn, after the client has disconnected. */
   onMessages(exchange: Exchange, messages: Message | Message[]): void;
 }
 
 /**
  * An HTTP request of an MCP client, and its response. A POST has a body with one message, or a batch (revision 2025-03-26).
  *
- * The response to its requests is a JSON body, unless a message precedes it or it takes long: then it is a stream, if the client accepts one.
- * The responses of a batch count as unread output until the last one.
+ * The response is a JSON body. It is a stream if a message precedes it or it takes long, and the client accepts one.
  */
 export class Exchange implements ReplyTarget {
   readonly request: IncomingMessage;
@@ -57,15 +56,12 @@ export class Exchange implements ReplyTarget {
   readonly acceptedAtMs: number;
   readonly holder: Principal | string;
   readonly version: string | undefined;
-  /** As sent, valid or not. */
   readonly sessionId: string | undefined;
   /** True also without an `Accept` header. */
   readonly acceptsJson: boolean;
   acceptsStream: boolean;
   era: ServerEra = "legacy";
-  /** Only `use` changes it. */
   session: Session | undefined;
-  /** Sent with a response in JSON. */
   headers: Readonly<Record<string, string>> | undefined;
   /** Called if the client disconnects while its request waits for a session. */
   onDisconnect: (() => void) | undefined;
@@ -73,16 +69,15 @@ export class Exchange implements ReplyTarget {
   readonly #connections: SseConnections;
   #arriving: Set<Exchange> | undefined;
   #receiver: MessageReceiver | undefined;
-  /** 0 if it is unknown. */
+  /** 0 if unknown. */
   #declaredBytes = 0;
-  /** Undefined if the rest is not read: its listeners live until the request is answered, and would keep the parts in memory. */
+  /** Undefined if the rest is not read: the listeners would keep the parts in memory until the request is answered. */
   #parts: Buffer[] | undefined = [];
   #length = 0;
   #isForwarded = false;
   #reserved: Reservation | undefined;
-  /** The replies that have not ended. */
   readonly #replies = new Set<Reply>();
-  /** The responses of a batch until the last one; undefined for one request. */
+  /** The responses of a batch until the last one; undefined for one request. They count as unread output. */
   #kept: string[] | undefined;
   #keptMemory: Reservation | undefined;
   #open: ReturnType<typeof openRequestStream> | undefined;
@@ -103,7 +98,7 @@ export class Exchange implements ReplyTarget {
     return this.session?.memory ?? this.#context.memory.account(this.holder);
   }
 
-  /** Keeps the session from eviction until the response is read, or its connection has closed. @param session undefined if it needs none. */
+  /** Keeps the session from eviction until the response is read, or its connection has closed. */
   use(session: Session | undefined): void {
     const former = this.session;
     // The client of a long notification may have left. Nothing would end its use.
@@ -115,7 +110,6 @@ export class Exchange implements ReplyTarget {
     former.touch(this.#context.nowMs());
   }
 
-  /** The response is read, or its connection has closed. */
   readonly #onClose = (): void => {
     try {
       this.onDisconnect?.();
@@ -191,7 +185,6 @@ export class Exchange implements ReplyTarget {
       this.#reject(new SidecarError("BODY_INCOMPLETE", "The connection closed before the whole request body arrived."));
   };
 
-  /** @returns false if there is no memory for another part. */
   #reserve(partBytes: number): boolean {
     if (this.#reserved === undefined) {
       this.#reserved = this.#context.memory.account(this.holder).hold("bodies", 0);
@@ -216,7 +209,7 @@ export class Exchange implements ReplyTarget {
     this.#parts = undefined;
     try {
       this.#release();
-      // Other errors are those of HTTP requests, which the counters of their statuses show.
+      // Other errors are those of HTTP requests, which the status counters show.
       if (error.code === "OUT_OF_MEMORY") this.#context.counters.byKey.refusals.count(error.code);
       reject(this.response, error);
     } catch (defect) {
@@ -282,13 +275,13 @@ export class Exchange implements ReplyTarget {
     else if (outcome instanceof SidecarError) sendJson(response, errorStatus(outcome, this.era), body, errorHeaders(outcome));
     else sendJson(response, this.era === "modern" ? modernStatus(body) : 200, body, this.headers);
     if (response.writableLength > 0) this.#connections.unread.count(response, this.memory);
-    // A defect may leave a stream half open, without a way to send the response.
+    // A defect may leave a stream half open, and no way to send the response.
     if (!response.writableEnded) response.destroy();
     if (reply.record !== undefined && response.headersSent) reply.record.httpStatus = response.statusCode;
     return body;
   }
 
-  /** @returns the text to emit or to record: the response, or the error in its place if there is no room. */
+  /** @returns the response, or the error in its place if there is no room. */
   #keep(body: string, reply: Reply): string {
     const bytes = textMemoryBytes(body) * COPIES;
     this.#keptMemory ??= this.memory.hold("unread", 0);

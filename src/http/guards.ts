@@ -9,7 +9,7 @@ import { allowHeader, type RouteEntry, type RouteName, ROUTES } from "../routes.
 import type { AuthTokens } from "./auth-tokens.ts";
 import { discardBody, reject, type Route, type RoutedRequest } from "./response.ts";
 
-/** A token that is not valid and one of another session get the same response, so that it does not reveal which tokens are valid. */
+/** An invalid token and one of another session get the same response, which does not reveal the valid ones. */
 export function rejectUnauthorized(response: ServerResponse): void {
   const { authorization } = response.req.headers;
   const problem =
@@ -67,12 +67,12 @@ export function createHostCheck(
 /** A request target in the absolute form (RFC 9112 §3.2.2), with any scheme: its authority, and the rest. */
 const ABSOLUTE_FORM = /^[a-z][a-z\d+.-]*:\/\/([^/?]*)(.*)$/is;
 
-/** The authority replaces the `Host` header. */
+/** It replaces the `Host` header (RFC 9112 §3.2.2). */
 export function targetAuthority(target: string): string | undefined {
   return ABSOLUTE_FORM.exec(target)?.[1];
 }
 
-/** @returns undefined if it has none, as `*`. */
+/** @returns undefined for `*`. */
 export function pathAndQuery(target: string): string | undefined {
   if (target.startsWith("/")) return target;
   const rest = ABSOLUTE_FORM.exec(target)?.[2];
@@ -144,7 +144,7 @@ function createCrossOriginCheck(
   };
 }
 
-/** @param shown undefined for a malformed value. Nothing of it is quoted: the message is logged, and it may have a password. */
+/** @param shown undefined for a malformed value, of which nothing is quoted: it may have a password, and the message is logged. */
 function notAllowed(code: "ORIGIN_NOT_ALLOWED" | "HOST_NOT_ALLOWED", shown: string | undefined): SidecarError {
   const [header, variable] = code === "HOST_NOT_ALLOWED" ? ["host", "ALLOWED_HOSTS"] : ["origin", "ALLOWED_ORIGINS"];
   if (shown === undefined) return new SidecarError(code, `The ${header} is malformed.`);
@@ -161,8 +161,8 @@ function allowedHeaders({ headers }: IncomingMessage): string[] {
 const SAME_ORIGIN_SITES: ReadonlySet<string> = new Set(["same-origin", "none"]);
 
 /**
- * True for a request of the sidecar's own page: its `Origin` equals its `Host`. DNS rebinding makes them equal
- * too. So, without a token, the host must be an address or a name that cannot be registered.
+ * True for a request of the sidecar's own page: its `Origin` equals its `Host`. DNS rebinding makes them equal too, so without a token the
+ * host must be an address or a name that cannot be registered.
  */
 function createOwnPageTest(isSafeHost: ReturnType<typeof createHostCheck>): (request: IncomingMessage) => boolean {
   return ({ headers: { origin, host = "" } }) => {
@@ -173,7 +173,10 @@ function createOwnPageTest(isSafeHost: ReturnType<typeof createHostCheck>): (req
   };
 }
 
-/** A header that a page of another origin cannot send without permission. Some browsers send neither `Origin` nor `Sec-Fetch-Site` to addresses without TLS. */
+/**
+ * A page of another origin cannot send it without permission. Some browsers send neither `Origin` nor `Sec-Fetch-Site` to addresses without
+ * TLS.
+ */
 const PAGE_HEADER = "claw-mcp-stdio-page";
 
 export class Guards {

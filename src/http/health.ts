@@ -77,7 +77,6 @@ export interface Status extends ReturnType<typeof describeServer> {
   readonly policy: object | undefined;
 }
 
-/** To be called at the start. @param ofServer what the MCP server knows. */
 export function createStatus(
   { counters, memory, nowMs }: Context,
   version: string,

@@ -19,15 +19,14 @@ import { rejectUnauthorized } from "./guards.ts";
 import { answerOneWay, forwardOneWay, type McpEndpoint } from "./post.ts";
 import { errorBody, type Route, sendAccepted, sendError, sendProblem } from "./response.ts";
 
-/** The connection on which a client reads all messages, and its session. Nothing is kept for replay: the session ends with the connection. */
+/** A connection on which a client reads all messages, and its session, which ends with it: nothing is kept for replay. */
 class LegacySsePair implements EventSink, ReplyTarget {
-  /** Part of the URL that the client posts to, with 122 random bits. The session id is never sent, so it cannot be used on the endpoint. */
+  /** Part of the URL that the client posts to (122 random bits). The session id is never sent, so the endpoint cannot be used with it. */
   readonly id = randomUUID();
-  /** Only this principal may post to it. */
   readonly owner: Principal | undefined;
   readonly isListening = true;
   readonly memory: MemoryAccount;
-  /** Undefined until `initialize` is answered. Only the pair changes it. */
+  /** Undefined until `initialize` is answered. */
   session: Session | undefined;
   readonly #context: Context;
   readonly #connection: SseConnection;
@@ -38,7 +37,7 @@ class LegacySsePair implements EventSink, ReplyTarget {
   constructor(context: Context, connection: SseConnection, { request, principal }: Exchange, memory: MemoryAccount) {
     [this.#context, this.#connection, this.owner, this.memory] = [context, connection, principal, memory];
     const [path = ""] = (request.url ?? "").split("?");
-    // Relative to the stream, because a proxy may have removed a prefix of the path.
+    // Relative to the stream: a proxy may have removed a prefix of the path.
     const messages = `${path.endsWith("/") ? "../" : ""}${ROUTES.legacyMessages.path.slice(1)}`;
     connection.send(undefined, `${messages}?sessionId=${this.id}`, "endpoint");
   }
@@ -84,7 +83,7 @@ class LegacySsePair implements EventSink, ReplyTarget {
     if (body !== undefined) this.emit(body);
     this.#replies.delete(reply);
     if (reply === this.#initialize?.reply && this.session === undefined) {
-      // Messages of the server of a failed `initialize` must not reach the next session.
+      // Messages of a failed `initialize` must not reach the next session.
       this.#initialize.stream.detach(this);
       this.#initialize = undefined;
     }
@@ -102,7 +101,6 @@ class LegacySsePair implements EventSink, ReplyTarget {
     this.#endWhenAnswered();
   }
 
-  /** Must be called when the connection has closed. */
   disconnect(): void {
     for (const reply of this.#replies) reply.disconnect();
     this.#replies.clear();
@@ -113,7 +111,7 @@ class LegacySsePair implements EventSink, ReplyTarget {
   }
 }
 
-/** HTTP+SSE (MCP 2024-11-05, basic/transports), a deprecated transport for clients that support nothing newer. */
+/** HTTP+SSE (MCP 2024-11-05, basic/transports), deprecated, for clients that support nothing newer. */
 export class LegacySse implements MessageReceiver {
   readonly #context: Context;
   readonly #opener: SessionOpener;
@@ -121,14 +119,13 @@ export class LegacySse implements MessageReceiver {
   readonly #endpoint: McpEndpoint;
   readonly #pairs = new Map<string, LegacySsePair>();
 
-  /** @param endpoint shares its connections, and the memory of bodies. */
   constructor(context: Context, opener: SessionOpener, sessions: SessionStore, endpoint: McpEndpoint) {
     [this.#context, this.#opener, this.#sessions, this.#endpoint] = [context, opener, sessions, endpoint];
     onDrain(context, "http+sse", () => this.#pairs.values().forEach((pair) => context.defects.guard("http+sse", () => pair.end())));
   }
 
   readonly routes: Readonly<Record<"legacySse" | "legacyMessages", Route>> = {
-    // Ignores `Accept`: this path has only streams. Clients that try Streamable HTTP first get 405, and fall back to this GET.
+    // `Accept` is ignored: this path has only streams. Clients that try Streamable HTTP first get 405, and fall back to this GET.
     legacySse: (request, response, principal) => {
       if (this.#context.draining.aborted) sendError(response, shuttingDown());
       else this.#open(new Exchange(this.#endpoint.connections, request, response, principal));
@@ -156,7 +153,7 @@ export class LegacySse implements MessageReceiver {
   }
 
   #open(exchange: Exchange): void {
-    const { config, nowMs, timers } = this.#context;
+    const { config, nowMs } = this.#context;
     const { memory } = exchange;
     // The session store limits the streams with a session.
     if (this.#pairs.size >= config.maxSessions) {
@@ -168,7 +165,7 @@ export class LegacySse implements MessageReceiver {
     const connection = this.#endpoint.connections.open(exchange.response, memory);
     const pair = new LegacySsePair(this.#context, connection, exchange, memory);
     this.#pairs.set(pair.id, pair);
-    const unused = new Timer(timers, (atMs) => {
+    const unused = new Timer(this.#context, (atMs) => {
       if (!pair.isInitialized) this.#end(pair);
       // An `initialize` in progress has its own deadline.
       else if (pair.session === undefined) unused.set(atMs + config.requestTimeoutMs);

@@ -17,7 +17,6 @@ class Connection {
   /** In the order of requests. Each leaves when its last byte is passed to the operating system. */
   readonly responses: ServerResponse[] = [];
   idleSinceMs: number;
-  /** The one whose token has admitted the connection, if any. */
   principal: Principal | undefined;
   /** The number of requests in the last read, and the bytes read by then. */
   requestsOfRead = 0;
@@ -26,7 +25,7 @@ class Connection {
   isStopped = false;
   /** The last request that was answered before it had arrived completely. */
   answeredEarly: IncomingMessage | undefined;
-  /** For the watch of stalled readers: what the client has read, and since when. */
+  /** What the client has read, and since when: for the watch of stalled readers. */
   readBytes = 0;
   readAtMs = 0;
 
@@ -47,14 +46,13 @@ const MAX_REQUESTS_AHEAD = 16;
 const PROBE_PATHS: ReadonlySet<string> = new Set([ROUTES.live.path, ROUTES.ready.path, ROUTES.health.path]);
 
 /**
- * The open connections, within limits. One is new until a client's request has come on it: a flood of new ones closes no other, and leaves room
- * for probes.
+ * The open connections, within limits. One is new until a client's request has come on it. A flood of new ones closes no other, and leaves
+ * room for probes.
  */
 class Connections {
   readonly all = new Map<Socket, Connection>();
   /** The oldest first. */
   readonly #new = new Set<Connection>();
-  /** The sum of `responses`. */
   openResponses = 0;
   /** True if each further response is the last of its connection. */
   isDraining = false;
@@ -66,16 +64,16 @@ class Connections {
   readonly #tokens: AuthTokens | undefined;
   readonly #mayLog: () => boolean;
 
-  /** @param tokens undefined if no token is configured. An admitted connection has shown one otherwise, and is never closed to make room. */
+  /** @param tokens undefined if none is configured. A connection that has shown one is never closed to make room. */
   constructor(context: Context, tokens: AuthTokens | undefined) {
     [this.#context, this.#tokens] = [context, tokens];
     this.#mayLog = logLimiter(context.nowMs, 1);
   }
 
-  /** At the limit, the new connection that has been idle for longest is closed, else the oldest. */
+  /** At the limit, closes the new connection that has been idle for longest, else the oldest. */
   add(socket: Socket): void {
     const { maxConnections, maxConnectionsWithoutToken } = this.#context.config;
-    // If no token is configured, each client is new until its first request arrives, so new connections may use all places that are left.
+    // Without a token, each client is new until its first request, so new connections may use all places that are left.
     const excess = this.#tokens === undefined ? this.all.size - maxConnections : this.#new.size;
     const [oldest] = this.#new;
     if (excess >= maxConnectionsWithoutToken && oldest !== undefined)
@@ -128,7 +126,6 @@ class Connections {
     }
   };
 
-  /** Must be called when its token was removed. */
   onRevoked(principal: Principal): void {
     for (const connection of this.all.values()) {
       if (connection.principal !== principal) continue;
@@ -137,7 +134,7 @@ class Connections {
     }
   }
 
-  /** Admits a connection with a client's request: no probe, and with a valid token if one is configured. @returns false if there is no room. */
+  /** A client's request is no probe, and has a valid token if one is configured. @returns false if there is no room. */
   #admitsClient({ url = "", headers: { authorization } }: IncomingMessage, connection: Connection): boolean {
     if (PROBE_PATHS.has(url)) return true;
     const principal = authorization === undefined ? undefined : this.#tokens?.identify(authorization);
@@ -198,7 +195,6 @@ type ClientError = readonly [status: number, code: SidecarErrorCode, reason: str
 const NOT_HTTP: ClientError = [400, "INVALID_REQUEST", "The request is not valid HTTP."];
 const TIMED_OUT = "ERR_HTTP_REQUEST_TIMEOUT";
 
-/** The keys are error codes of Node's parser. */
 const CLIENT_ERRORS: Readonly<Record<string, ClientError>> = {
   HPE_HEADER_OVERFLOW: [431, "INVALID_REQUEST", "The request headers are too large."],
   HPE_INVALID_EOF_STATE: [400, "BODY_INCOMPLETE", "The connection closed before the whole request arrived."],
@@ -209,7 +205,7 @@ const MAX_SWEEP_MS = 1000;
 /** Looks at a client before its time is over. */
 const SWEEPS = 8;
 
-/** Closes connections whose clients leave output unread. A timer for each response would slow down every call. @returns the timer. */
+/** A timer for each response would slow down every call, so one watch looks at all. @returns the timer. */
 function watchStalledReaders(context: Context, { all }: Connections): NodeJS.Timeout {
   const { config, defects, nowMs } = context;
   const onCut = countCutOffs(context, "nothing was read in time");
@@ -229,10 +225,10 @@ function watchStalledReaders(context: Context, { all }: Connections): NodeJS.Tim
   return setInterval(() => defects.guard("stalled readers", sweep), intervalMs).unref();
 }
 
-/** The client is told CONNECTION_IDLE_TIMEOUT_MS, and may be late when the machine is busy. */
+/** The announced CONNECTION_IDLE_TIMEOUT_MS is shorter: a client on a busy machine may be late. */
 const MAX_IDLE_BUFFER_MS = 10_000;
 const ARRIVAL_CHECK_MS = 500;
-/** Connections are accepted for this time after the drain: closing the socket resets those in its backlog, with their requests. */
+/** Connections are accepted for this time after the drain: closing the socket resets those in its backlog. */
 const LAST_ARRIVALS_MS = 100;
 /** Node's default for `listen`. */
 const BACKLOG = 511;
@@ -252,7 +248,7 @@ export class HttpListener {
     this.#server = createServer({
       keepAliveTimeout: config.connectionIdleTimeoutMs,
       keepAliveTimeoutBuffer: Math.min(MAX_IDLE_BUFFER_MS, config.connectionIdleTimeoutMs),
-      // Node requires a limit for headers that is not above that of the request.
+      // Node rejects a limit for headers above that of the request.
       headersTimeout: Math.min(config.headersTimeoutMs, config.bodyTimeoutMs),
       requestTimeout: config.bodyTimeoutMs,
       connectionsCheckingInterval: ARRIVAL_CHECK_MS,
@@ -260,7 +256,7 @@ export class HttpListener {
     });
     const { onRequest } = this.connections;
     this.#server.on("request", onRequest);
-    // An unknown expectation is ignored (RFC 9110 §10.1.1). Node itself handles `100-continue`, the only defined one.
+    // An unknown expectation is ignored (RFC 9110 §10.1.1). Node handles `100-continue`, the only defined one.
     this.#server.on("checkExpectation", onRequest);
     const guard = (socket: Socket, handle: () => void): void => defects.guard("http connection", handle, () => socket.destroy());
     this.#server.on("connection", (socket: Socket) => guard(socket, () => this.connections.add(socket)));
@@ -269,7 +265,6 @@ export class HttpListener {
     );
   }
 
-  /** Begins with the requests that have arrived. */
   serve(app: RequestListener): void {
     this.connections.app = app;
     for (const [request, response] of this.connections.early.splice(0))
@@ -297,11 +292,11 @@ export class HttpListener {
     }
   }
 
-  /** Accepts what clients have already opened, then closes idle connections. Resolves when all responses are passed to the operating system. */
+  /** Accepts what clients have already opened. Resolves when all responses are passed to the operating system. */
   async stopAccepting(): Promise<void> {
     await delay(LAST_ARRIVALS_MS);
     await this.#acceptWaiting();
-    // The close of `http.Server` also closes connections on which the end of a response is still being written.
+    // The close of `http.Server` also closes connections on which a response is still being written.
     NetServer.prototype.close.call(this.#server);
     await new Promise<void>((resolve) => {
       this.connections.onResponseClosed = () => {
@@ -334,7 +329,7 @@ export class HttpListener {
   /** The data is not HTTP, or does not arrive in time. */
   #onClientError(error: NodeJS.ErrnoException, socket: Socket): void {
     const connection = this.connections.all.get(socket);
-    // Each further chunk of data causes another error, and is dropped.
+    // Each further chunk of data causes another error.
     if (connection?.isStopped) return;
     if (!socket.writable || error.code === "ECONNRESET" || connection?.answeredEarly?.complete === false) {
       socket.destroy();
@@ -342,8 +337,8 @@ export class HttpListener {
     }
     const last = connection?.responses.findLast(({ req, headersSent }) => req.complete || headersSent);
     if (last !== undefined) {
-      // The client would read a response sent now as that of its pending request. If only the next request is late, the pending response is
-      // finished first.
+      // The client would read a response sent now as that of its pending request. If only the next request is late, the pending one is
+      // answered first.
       if (error.code === TIMED_OUT && last.req.complete) last.once("close", () => socket.destroySoon());
       else socket.destroy();
     } else if (error.code === TIMED_OUT && socket.bytesRead === 0) {
@@ -361,7 +356,7 @@ export class HttpListener {
     const principal = socket.remoteAddress ?? "unknown";
     const body = errorBody(new SidecarError(code, reason), undefined);
     const headers = `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close`;
-    // Otherwise, a client that does not close its side would keep the socket open forever.
+    // A client that does not close its side would keep the socket open forever.
     const timer = setTimeout(() => socket.destroy(), LINGER_MS);
     socket.once("close", () => clearTimeout(timer));
     socket.end(`HTTP/1.1 ${httpStatus} ${STATUS_CODES[httpStatus]}\r\n${headers}\r\n\r\n${body}`);
@@ -370,7 +365,7 @@ export class HttpListener {
     records.rejected({ code, httpStatus, reason, principal, sessionId: undefined, requestBytes: undefined });
   }
 
-  /** All responses that close in one turn cause one look, because it checks every connection. */
+  /** Checks every connection, so all responses of one turn cause one look. */
   #closeIdleConnections(): void {
     if (this.#isClosingIdle) return;
     this.#isClosingIdle = true;

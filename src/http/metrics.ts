@@ -11,11 +11,11 @@ const ERROR_CODES = Object.keys(ERROR_CATALOG) as SidecarErrorCode[];
 
 type Series = readonly [value: number, ...labels: (string | number)[]];
 
-/** A metric of `/metrics`. Its name and labels are a contract with dashboards and alerts (docs/METRICS.md). */
+/** Name and labels are a contract with dashboards and alerts (docs/METRICS.md). */
 export interface MetricDefinition {
   readonly type: "counter" | "gauge" | "histogram";
   readonly help: string;
-  /** A number that does not exist at present is undefined. */
+  /** Undefined for a number that does not exist at present. */
   readonly read: (status: Status, records: RequestRecords) => number | undefined | readonly Series[] | Histograms;
   readonly labels: readonly string[];
 }
@@ -40,8 +40,8 @@ function ofLanes(key: "requestsInFlight" | "waiting" | "queuedBytes" | "servers"
 }
 
 /**
- * All metrics, besides those of the process. The first two have the names and labels of OpenTelemetry's conventions for MCP, in the form of
- * Prometheus (https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/mcp.md).
+ * All metrics, besides those of the process. The first two follow OpenTelemetry's conventions for MCP, in the form of Prometheus
+ * (https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/mcp.md).
  */
 export const METRICS: Readonly<Record<string, MetricDefinition>> = {
   mcp_server_operation_duration_seconds: histogram(
@@ -218,10 +218,7 @@ function* valuesOf(name: string, { read, labels }: MetricDefinition, status: Sta
 /** Gauges with the suffix of counters. Others have the same numbers by type. */
 const MISNAMED = ["nodejs_active_handles_total", "nodejs_active_requests_total", "nodejs_active_resources_total"];
 
-/**
- * With metrics of the process: CPU, memory, garbage collection and the delay of the event loop. The sidecar keeps its own numbers, so that nothing of
- * this is loaded before the first scrape.
- */
+/** Adds the metrics of the process. Nothing of this is loaded before the first scrape. */
 export function createRegistry(
   { Registry, collectDefaultMetrics }: typeof Prometheus,
   readValues: (name: string, metric: MetricDefinition) => Iterable<object>,
@@ -232,21 +229,20 @@ export function createRegistry(
   for (const [name, metric] of Object.entries(METRICS)) {
     const { type, help } = metric;
     const get = (): object => ({ name, type, help, values: [...readValues(name, metric)] });
-    // Its type wants the class of a metric, but it uses no more than these members.
+    // Its type wants the class of a metric, but it uses only these members.
     registry.registerMetric({ name, help, get, reset: () => undefined } as unknown as Parameters<Prometheus.Registry["registerMetric"]>[0]);
   }
   return registry;
 }
 
-/** A text is sent again until this many times its rendering time has passed. So rendering takes a tenth of the time at most. */
+/** A text is sent again for this many times its rendering time, so rendering takes a tenth of the time at most. */
 const REUSE_FACTOR = 10;
 
-/** In the text format of Prometheus (docs/METRICS.md). */
 export function createMetricsRoute({ defects, nowMs, records }: Context, status: () => Status): Route {
   /** Read once for each scrape. */
   let current = status();
   let registry: Prometheus.Registry | undefined;
-  /** Responses share its bytes, so those that are not read take no more memory. */
+  /** Responses share its bytes, so unread ones take no more memory. */
   let rendering: ReturnType<typeof render> | undefined;
   let usableUntilMs = -Infinity;
 

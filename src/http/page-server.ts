@@ -49,7 +49,7 @@ const SECURITY_HEADERS = {
   "X-Frame-Options": "DENY",
 };
 
-/** All files are few and small. Responses share the bytes, so those that are not read take no more memory. */
+/** Responses share the bytes, so unread ones take no more memory. */
 function readFiles(): ReadonlyMap<string, { readonly compressed: Buffer; readonly plain: Buffer }> {
   const names = readdirSync(FOLDER).filter((name) => name.endsWith(SUFFIX));
   return new Map(
@@ -96,7 +96,7 @@ function createFileRoutes(context: Context): Readonly<Record<"page" | "pageFile"
   };
 }
 
-/** @returns undefined if the endpoint has another address than the page. */
+/** @returns undefined if it has another address than the page. */
 function endpointPath({ config }: Context): string | undefined {
   return config.adminAddr === undefined ? config.path : undefined;
 }
@@ -126,7 +126,6 @@ interface PageStream {
   nextSecond: number;
   requestCount: number;
   logLineCount: number;
-  /** Undefined before the first update. */
   generations: RecentActivity["generations"] | undefined;
 }
 
@@ -142,7 +141,7 @@ export class Page {
 
   constructor(context: Context, activity: RecentActivity, status: () => Status) {
     [this.#context, this.#activity] = [context, activity];
-    this.#updates = new Timer(context.timers, (nowMs) => this.#sendAll(nowMs));
+    this.#updates = new Timer(context, (nowMs) => this.#sendAll(nowMs));
     this.#readState = () => pageState(context, status());
     this.#connections = new SseConnections(context);
     this.routes = {
@@ -189,7 +188,7 @@ export class Page {
     for (const stream of this.#open) this.#send(stream, state);
   }
 
-  /** Unless the last update is still unread: the next one then has what is still kept. */
+  /** Skipped while the last update is unread: the next one has what is still kept. */
   #send(stream: PageStream, state: PageState): void {
     if (stream.generations !== undefined && stream.response.writableLength > 0) return;
     const { requests: history, generations, log, currentSecond } = this.#activity;
@@ -208,7 +207,7 @@ export class Page {
   }
 }
 
-/** A client that has not read the event before may never do so. */
+/** A client with unread output may never read again. */
 function end({ response, connection }: PageStream, sendLast: () => void): void {
   const isUnread = response.writableLength > 0;
   sendLast();

@@ -39,7 +39,6 @@ function isInitialize(beginning: Buffer): boolean {
 }
 
 function noStream({ headers }: IncomingMessage): SidecarError {
-  // A person has opened the URL in a browser. Only pages accept HTML.
   if (headers.accept?.includes("text/html") === true) {
     const message = `This URL is for MCP clients, not for browsers; ${ROUTES.ready.path} shows if the MCP server is ready.`;
     return new SidecarError("SESSION_REQUIRED", message, {}, "browser");
@@ -50,12 +49,12 @@ function noStream({ headers }: IncomingMessage): SidecarError {
 }
 
 /**
- * POST, GET and DELETE of Streamable HTTP (MCP 2025-11-25, basic/transports), and POST without a session (MCP 2026-07-28, basic/transports).
- * A session that another principal has opened is not found, and the request does not count as its use.
+ * Streamable HTTP with sessions (MCP 2025-11-25, basic/transports) and without (MCP 2026-07-28, basic/transports). A session that another
+ * principal has opened is not found, and is not touched.
  */
 export class McpEndpoint implements MessageReceiver {
   readonly connections: SseConnections;
-  /** Requests that hold memory for a body, the oldest first. They make room if memory is short. */
+  /** The oldest first. They make room if memory is short. */
   readonly arriving = new Set<Exchange>();
   readonly #context: Context;
   readonly #opener: SessionOpener;
@@ -77,7 +76,6 @@ export class McpEndpoint implements MessageReceiver {
     const { method } = request;
     const exchange = new Exchange(this.connections, request, response, principal);
     const session = method === "DELETE" ? undefined : this.#sessions.get(exchange.sessionId, principal);
-    // The session is kept from eviction while the request arrives.
     if (session !== undefined) exchange.use(session);
     if (method === "POST" && exchange.acceptsJson) return exchange.read(this, this.arriving);
     if (method === "POST") return reject(response, new SidecarError("NOT_ACCEPTABLE", "Accept must allow application/json."));
@@ -237,7 +235,7 @@ export class McpEndpoint implements MessageReceiver {
     const refuse = (error: SidecarError, idText?: string): void => sendRejection(response, error, errorBody(error, idText, "modern"));
     if (Array.isArray(messages)) return refuse(invalidRequest("A batch is not part of this revision"));
     if (messages.kind === "response") return refuse(invalidRequest("A server of this revision asks no requests"));
-    // It has no effect. A cancellation in particular could name the request of another client.
+    // A cancellation in particular could name the request of another client.
     if (messages.kind === "notification") return sendAccepted(response);
     if (principal?.isRevoked === true) return rejectUnauthorized(response);
     const idText = messages.idText;
@@ -263,7 +261,6 @@ export function forwardOneWay(session: Session, message: NotificationMessage | R
   return message.kind === "notification" ? session.lane.notify(session, message) : session.lane.answer(session, message);
 }
 
-/** @param error that of the messages, if they are not accepted. */
 export function answerOneWay(response: ServerResponse, error: SidecarError | undefined): void {
   if (error === undefined) sendAccepted(response);
   else sendError(response, error);

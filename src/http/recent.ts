@@ -23,7 +23,7 @@ export class RecentLog {
   }
 }
 
-/** At most 1.5 MB. Recording begins at the start, because people open the page after a failure. */
+/** At most 1.5 MB. Recording begins at the start: people open the page after a failure. */
 export class RecentActivity {
   readonly requests = new RequestHistory(HISTORY_LIMITS.requests, HISTORY_LIMITS.seconds);
   /** The runs of all lanes, oldest first. Another array after each change. */
@@ -43,7 +43,7 @@ export class RecentActivity {
     return Math.floor(epochMs(this.#nowMs()) / 1000);
   }
 
-  /** Those from `first` to right before `end`, as far as they are kept, oldest first. */
+  /** Returns only seconds that are still kept, oldest first. */
   secondsBetween(first: number, end: number): PageUpdate["seconds"] {
     const start = Math.max(first, this.#firstSecond, end - HISTORY_LIMITS.seconds);
     const passed = Array.from({ length: Math.max(0, end - start) }, (_, index) => start + index);
@@ -52,7 +52,7 @@ export class RecentActivity {
     );
   }
 
-  /** @param isProbe true for a process that shows if the server supports its handshake. An exit before that is no failure, and is not kept. */
+  /** @param isProbe true for a process that shows if the server supports its handshake. An exit before that is no failure. */
   readonly observeLane = (lane: string, isProbe: boolean): UpstreamObserver => {
     let current: RecentActivity["generations"][number] = { lane, number: 0, startedAt: 0, readyAt: null, exit: undefined };
     let wasReady = false;

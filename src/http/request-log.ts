@@ -11,7 +11,6 @@ const LINES_PER_MINUTE = {
   unauthorized: 60,
   /** Rejected before they had a reply, though the server and the sidecar are well. */
   rejected: 60,
-  /** By the server or the sidecar. */
   failed: 300,
   errors: 300,
   ended: 6000,
@@ -19,7 +18,6 @@ const LINES_PER_MINUTE = {
 
 const CATALOG: Readonly<Partial<Record<RequestEnding, ErrorEntry>>> = ERROR_CATALOG;
 
-/** From the first suppressed line. */
 const REPORT_AFTER_MS = 10_000;
 const MAX_REASON_LENGTH = 200;
 /** A part of a SHA-256 in hexadecimal. */
@@ -34,7 +32,7 @@ export class RequestLog {
 
   constructor(context: Context) {
     this.#context = context;
-    this.#report = new Timer(context.timers, () => this.#reportSuppressed());
+    this.#report = new Timer(context, () => this.#reportSuppressed());
     const { config, records } = context;
     records.onFailure = (request, body) => this.#logEnded(request, body);
     if (config.requestLog === "all") records.onSuccess = records.onFailure;

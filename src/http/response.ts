@@ -19,7 +19,6 @@ export type RoutedRequest = IncomingMessage & { originalUrl?: string };
 /** @param principal undefined if no token is configured or needed. */
 export type Route = (request: IncomingMessage, response: ServerResponse, principal: Principal | undefined) => void;
 
-/** @returns the principal, or else the address of the peer. */
 export function holderOf({ socket }: IncomingMessage, principal: Principal | undefined): Principal | string {
   return principal ?? socket.remoteAddress ?? "unknown";
 }
@@ -67,7 +66,7 @@ export function acceptsGzip(request: IncomingMessage): boolean {
   return accepts(request).encodings(["gzip", "identity"]) === "gzip";
 }
 
-/** A wildcard is enough, because the response can only be a stream. */
+/** A wildcard is enough: the response can only be a stream. */
 export function permitsEventStream(request: IncomingMessage): boolean {
   return request.headers.accept === USUAL_ACCEPT || accepts(request).type(EVENT_STREAM_TYPE) !== false;
 }
@@ -110,13 +109,12 @@ export function errorHeaders({ details: { retryAfterSeconds } }: SidecarError): 
   return retryAfterSeconds === undefined ? {} : { "Retry-After": String(retryAfterSeconds) };
 }
 
-/** Until their responses close. The functions that reject know no record, and a closed socket has no address. */
+/** The functions that reject know no record, and a closed socket has no address. */
 const REJECTIONS = new WeakMap<
   ServerResponse,
   { readonly code: SidecarErrorCode; readonly reason: string | undefined; readonly address: string | undefined }
 >();
 
-/** @returns undefined if the request was not rejected. */
 export function rejectionOf(response: ServerResponse, tokens: AuthTokens | undefined): RejectedRequest | undefined {
   const rejection = REJECTIONS.get(response);
   if (rejection === undefined) return undefined;
@@ -132,7 +130,7 @@ export function rejectionOf(response: ServerResponse, tokens: AuthTokens | undef
   };
 }
 
-/** A longer body is encoded once, into bytes that the socket takes as they are. In UTF-16 units. */
+/** A longer body is encoded once. In UTF-16 units. */
 const LONG_BODY_LENGTH = 64 * 1024;
 
 /** Does nothing if the client has disconnected or the response has begun. */
@@ -189,25 +187,24 @@ export function sendProblem(response: ServerResponse, { code, reason, idText }: 
   sendError(response, new SidecarError(code, `${reason.charAt(0).toUpperCase()}${reason.slice(1)}.`), idText);
 }
 
-/** The parser's callbacks: for each chunk of a body, and for the end of a message. */
 const ON_BODY = 3;
 const ON_MESSAGE_COMPLETE = 4;
 
-/** Not documented: without it, the functions here have no effect. */
+/** Not documented by Node: without it, the functions here have no effect. */
 interface NodeParser {
   onIncoming?: () => number;
   [ON_BODY]?: ((...values: readonly unknown[]) => unknown) | undefined;
   [ON_MESSAGE_COMPLETE]?: (...values: readonly unknown[]) => unknown;
 }
 
-/** Otherwise, the parser passes on all requests of up to 64 KiB that it has received: neither a pause nor the end of the socket has an effect before. */
+/** The parser passes on all requests of up to 64 KiB that it has received, even after a pause or the end of the socket. */
 export function stopParser(socket: Socket): void {
   const parser = parserOf(socket);
-  // Any result but 0, 1 and 2 is an error of the request to the parser.
+  // Any result but 0, 1 and 2 is an error to the parser.
   if (typeof parser?.onIncoming === "function") parser.onIncoming = () => -1;
 }
 
-/** Otherwise, the parser calls JavaScript with each chunk of the rest, of which ten thousand may arrive at once. */
+/** The parser would call JavaScript with each chunk of the rest, of which ten thousand may arrive at once. */
 function skipBody(socket: Socket): void {
   const parser = parserOf(socket);
   const { [ON_BODY]: onBody, [ON_MESSAGE_COMPLETE]: onComplete } = parser ?? {};
@@ -239,7 +236,10 @@ export function reject(response: ServerResponse, error: SidecarError, headers?: 
   discardBody(response.req, response);
 }
 
-/** Otherwise, the client would never see the response. @param response given if it may have to wait for those before it on the connection. */
+/**
+ * A client that is still writing would never see the response.
+ * @param response given if it may have to wait for those before it on the connection.
+ */
 export function discardBody(request: IncomingMessage, response?: ServerResponse): void {
   const { "content-length": length, "transfer-encoding": coding } = request.headers;
   if (request.complete || (length === undefined && coding === undefined)) return;

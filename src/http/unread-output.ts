@@ -5,7 +5,7 @@ import { lastingTime, type MemoryAccount, type Reservation } from "../memory.ts"
 import { logLimiter } from "../observe/log.ts";
 import { Timer } from "../timers.ts";
 
-/** Counts and logs the connections of clients that do not read. @returns a function that gets the length of the unread text. */
+/** Counts and logs connections whose clients do not read. @returns a function that gets the length of the unread text. */
 export function countCutOffs({ counters, log, nowMs }: Context, reason: string): (unreadLength: number) => void {
   const mayLog = logLimiter(nowMs);
   return (unreadLength) => {
@@ -25,7 +25,6 @@ const SLOWER_READER_MS = 5000;
 /** The operating system fills its buffers first, which is no progress of the client. */
 const FILL_MS = 250;
 const LOOK_MS = 500;
-/** The shortest time between looks while memory is short. */
 const MIN_LOOK_MS = 20;
 
 interface Unread {
@@ -37,7 +36,7 @@ interface Unread {
   readonly onEnd: () => void;
 }
 
-/** What clients have not read counts as memory of theirs. Slow readers are cut off if memory is short. */
+/** Unread output counts as memory of its client. Slow readers are cut off if memory is short. */
 export class UnreadOutput {
   readonly #context: Context;
   readonly #onCut: (unreadLength: number) => void;
@@ -49,13 +48,13 @@ export class UnreadOutput {
 
   constructor(context: Context) {
     this.#context = context;
-    this.#nextLook = new Timer(context.timers, (nowMs) => this.#onInterval(nowMs));
+    this.#nextLook = new Timer(context, (nowMs) => this.#onInterval(nowMs));
     this.#onCut = countCutOffs(context, "the memory budget is used up");
     context.memory.onShortage("slow", () => this.#cutOffSlow());
     context.memory.onShortage("full", () => this.#cutOffReading());
   }
 
-  /** Must be called after each text that is written to a response, and when it is destroyed. */
+  /** Must be called after each write to the response, and when it is destroyed. */
   count(response: ServerResponse, account: MemoryAccount): void {
     const { writableLength: length, destroyed } = response;
     if (destroyed) return this.#forget(response);
@@ -74,7 +73,7 @@ export class UnreadOutput {
     );
   }
 
-  /** Clients that read are cut off only after a second: slow ones may make room until then. */
+  /** Clients that read get a second: slow ones may make room until then. */
   *#cutOffReading(): Generator<void> {
     const nowMs = this.#context.nowMs();
     if (this.#hasBeenFull(nowMs)) yield* this.#cutOff(nowMs, ({ sinceMs }) => sinceMs + SLOW_READER_MS);
@@ -136,7 +135,7 @@ export class UnreadOutput {
   }
 }
 
-/** Returns the bytes that the operating system has taken. Only the handle shows them: for Node, a large write is unread until its end. */
+/** Only the handle shows them: for Node, a large write is unread until its end. */
 export function takenBytes(socket: Socket): number {
   const { _handle: handle } = socket as Socket & {
     readonly _handle?: { readonly bytesWritten?: number; readonly writeQueueSize?: number } | null;

@@ -15,7 +15,7 @@ export function removeMembers(text: string, start: number, isRemoved: (name: str
   });
 }
 
-/** New ones come first. @param found the present values, if they are known. */
+/** New members come first. @param found the present values, if they are known. */
 export function setMembers(
   text: string,
   start: number,
@@ -35,12 +35,11 @@ export function setMembers(
   return edits;
 }
 
-/** Those without a value are left out. */
+/** Members without a value are left out. */
 export function objectText(members: readonly (readonly [name: string, valueText: string | undefined])[]): string {
   return `{${members.flatMap(([name, valueText]) => (valueText === undefined ? [] : [`${JSON.stringify(name)}:${valueText}`])).join(",")}}`;
 }
 
-/** @param membersText JSON text. */
 export function firstMembers(text: string, start: number, membersText: string): Edit {
   const isEmpty = text[skipWhitespace(text, start + 1)] === "}";
   return { start: start + 1, end: start + 1, text: isEmpty ? membersText : `${membersText},` };
@@ -59,7 +58,6 @@ export function removeItems(items: readonly (Span & { readonly isKept: boolean }
  */
 function removalOf(visitAll: (visit: (start: number, end: number, isKept: boolean) => void) => void): Edit[] {
   const edits: Edit[] = [];
-  /** The first item of those that are removed since the last one that is kept. */
   let removedStart: number | undefined;
   let lastKeptEnd: number | undefined;
   let lastEnd = 0;

@@ -1,6 +1,5 @@
-import { Code, decodeString, detached, isMistakenFor, isSpelledOtherwise, skipWhitespace, type Span, walk } from "./text.ts";
+import { Code, decodeString, detached, isMistakenFor, isSpelledOtherwise, SHORT_RUN, skipWhitespace, type Span, walk } from "./text.ts";
 
-/** The names of the members to find, each with the names to find in its value. */
 interface ShapeNames {
   readonly [name: string]: ShapeNames;
 }
@@ -101,8 +100,6 @@ const SCALAR = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[Ee][+-]?\d+)?/y;
 const ESCAPE = /["\\/bfnrt]|u[\dA-Fa-f]{4}/y;
 // oxlint-disable-next-line no-control-regex -- a class of all other characters takes half as long again
 const CONTROL = /[\0-\u001f]/g;
-/** For longer runs, a search for the next special character is faster than a loop. */
-const SHORT_RUN = 24;
 
 const NOTHING = new Outline("");
 
@@ -136,7 +133,6 @@ export class JsonScanner {
   readonly #shapes: Shape[] = [];
   readonly #slots: number[] = [];
   #shapeCount = 0;
-  /** The shape of the next value, if that is an object. */
   #next: Shape | undefined;
 
   constructor(text: string, shape: Shape) {

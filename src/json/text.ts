@@ -60,7 +60,7 @@ function escapeUnit(text: string, index: number): string {
   return String.raw`\u${text.charCodeAt(index).toString(16).padStart(4, "0")}`;
 }
 
-/** Returns the length of a text in UTF-8. A lone surrogate has three bytes, because it is sent as U+FFFD. */
+/** A lone surrogate has three bytes, because it is sent as U+FFFD. */
 export function utf8Length(text: string): number {
   let bytes = text.length;
   for (let index = 0; index < text.length; index++) {
@@ -98,7 +98,7 @@ export function skipWhitespace(text: string, start: number, stop = text.length):
 /** In UTF-16 units. A shorter text may stay in memory. */
 const LONG_TEXT = 16 * 1024;
 
-/** Copies a slice of a long text, because V8 would keep the whole text as long as the slice. */
+/** Copies a slice of a long text, which would keep the whole text in memory. */
 export function detached(part: string, text: string): string {
   return text.length < LONG_TEXT ? part : copied(part);
 }
@@ -149,8 +149,8 @@ export function walk(
   }
 }
 
-/** For longer runs, `indexOf` is faster than a loop. */
-const SHORT_RUN = 24;
+/** For longer runs, `indexOf` or a regular expression is faster than a loop. */
+export const SHORT_RUN = 24;
 
 /** Returns the position after the closing quote, or the end of the text. */
 export function skipString(text: string, start: number): number {
@@ -211,7 +211,6 @@ const FOLDED: ReadonlyMap<number, number> = new Map([
   [0x0131, 105],
 ]);
 
-/** Two names have the same result only if they differ at most in case. */
 export function foldCase(name: string): string {
   return name.replaceAll(/[A-Z\u017f\u212a\u0130\u0131]/g, (letter) => String.fromCharCode(FOLDED.get(letter.charCodeAt(0)) ?? 0));
 }
@@ -239,7 +238,6 @@ export function isMistakenFor(key: string, name: string): boolean {
  */
 export function findRepeatedName(text: string, start: number): string | undefined {
   const outer: (Set<string> | undefined)[] = [];
-  /** Undefined in an array. */
   let names: Set<string> | undefined;
   let isNameNext = false;
   let index = start;

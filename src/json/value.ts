@@ -54,7 +54,6 @@ function build(text: string): unknown {
   }
 }
 
-/** @returns the start of the next value. */
 function readName(text: string, start: number, frame: Frame | undefined): number {
   if (frame === undefined || Array.isArray(frame.container) || text.charCodeAt(start) !== Code.quote) return start;
   const end = skipString(text, start);

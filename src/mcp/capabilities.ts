@@ -13,7 +13,6 @@ export function canBeAsked({ outline }: RequestMessage): boolean {
   return [Slot.sampling, Slot.elicitation, Slot.roots].some((slot) => outline.has(slot));
 }
 
-/** Undefined if they are not an object. */
 export function capabilitiesOf({ text, outline }: RequestMessage): Span | undefined {
   const span = outline.has(Slot.params) ? findPath(text, outline.start(Slot.params), ["capabilities"]) : undefined;
   return span !== undefined && text[span.start] === "{" ? span : undefined;
@@ -90,7 +89,6 @@ export interface Capabilities {
 /** A server may send enough levels to overflow the stack. */
 const MAX_DEPTH = 16;
 
-/** For people. */
 export function findMissing(before: Capabilities, now: Capabilities): string | undefined {
   if (before.protocolVersion !== now.protocolVersion) {
     return `protocol revision ${before.protocolVersion} (now ${now.protocolVersion})`;
@@ -124,7 +122,6 @@ export function declares(capabilities: JsonObject, name: string, member: string)
   return isJsonObject(capability) && capability[member] === true;
 }
 
-/** @param resultText the JSON text of an `InitializeResult`. */
 export function readCapabilities(resultText: string): JsonObject {
   const result = readValue(resultText);
   const capabilities = isJsonObject(result) ? result["capabilities"] : undefined;

@@ -23,7 +23,7 @@ export interface ClientMessageProblem {
 export const BATCH_REFUSED: ClientMessageProblem = { code: "INVALID_REQUEST", reason: BATCH_REASON, idText: undefined };
 
 const MAX_BATCH_LENGTH = 100;
-/** UTF-8 of one UTF-16 unit. */
+/** The most bytes of UTF-8 for one UTF-16 unit. */
 const MAX_UNIT_BYTES = 3;
 const MAX_ID_BYTES = 1024;
 const MAX_NAME_BYTES = 1024;
@@ -47,7 +47,7 @@ const PARAMS_OF_NOTIFICATION: ReadonlyMap<string, Readonly<Record<string, keyof 
 ]);
 const REQUIRED_PARAMS: ReadonlySet<string> = new Set(["progressToken", "progress"]);
 
-/** The most bytes of the JSON texts of values that are kept, logged or compared. */
+/** The most bytes of JSON texts that are kept, logged or compared. */
 const LIMITS: readonly (readonly [name: string, slot: number, maxBytes: number])[] = [
   ["id", Slot.id, MAX_ID_BYTES],
   ["method", Slot.method, MAX_NAME_BYTES],
@@ -84,7 +84,7 @@ export function checkClientMessage(message: Message | InvalidMessage): Message |
   return problem(wrongEnvelope === undefined ? "INVALID_PARAMS" : "INVALID_REQUEST", reason, idText);
 }
 
-/** MCP 2025-03-26, basic/index. One invalid message rejects the whole batch before any message is sent. */
+/** One invalid message rejects the whole batch before any is sent (MCP 2025-03-26, basic/index). */
 export function checkClientBatch({ messages: readings }: Batch): Message[] | ClientMessageProblem {
   if (readings.length === 0) return problem("INVALID_REQUEST", "the batch is empty");
   if (readings.length > MAX_BATCH_LENGTH) return problem("INVALID_REQUEST", `the batch has more than ${MAX_BATCH_LENGTH} messages`);

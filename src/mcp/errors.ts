@@ -1,6 +1,6 @@
 import { RESERVED_PATHS, ROUTES } from "../routes.ts";
 
-/** The JSON-RPC error codes that the sidecar sends (JSON-RPC 2.0 §5.1; -32000 to -32099 are for implementations). */
+/** JSON-RPC 2.0 §5.1; -32000 to -32099 are for implementations. */
 export const JsonRpcErrorCode = {
   ParseError: -32700,
   InvalidRequest: -32600,
@@ -19,7 +19,7 @@ export const JsonRpcErrorCode = {
   UnsupportedVersion: -32022,
 } as const;
 
-/** The clients that need other advice, as docs/ERRORS.md names them. */
+/** Clients that need other advice, as docs/ERRORS.md names them. */
 export const SPECIAL_CLIENTS = { sse: "On `/messages`", browser: "In a browser", page: "On `/page/events`" } as const;
 export type SpecialClient = keyof typeof SPECIAL_CLIENTS;
 

@@ -16,7 +16,7 @@ export const NEWEST_MODERN_PROTOCOL_VERSION = "2026-07-28";
 
 const FIRST_MODERN_PROTOCOL_VERSION = "2026-07-28";
 
-/** MCP 2026-07-28, basic; that of tasks: MCP 2025-11-25. */
+/** Keys of `_meta` (MCP 2026-07-28, basic; for tasks MCP 2025-11-25). */
 export const MetaKey = {
   protocolVersion: "io.modelcontextprotocol/protocolVersion",
   clientCapabilities: "io.modelcontextprotocol/clientCapabilities",
@@ -140,7 +140,6 @@ export interface OverlongLine {
   readonly kind: "overlong";
   readonly bytes: number;
   readonly idText: string | undefined;
-  /** True for a request or notification. */
   readonly hasMethod: boolean;
   readonly isForMemory: boolean;
 }
@@ -271,14 +270,14 @@ export function isModernVersion(protocolVersion: string | undefined): boolean {
 
 /**
  * True if `_meta` or the `MCP-Protocol-Version` header names a revision without sessions (MCP 2026-07-28, basic/versioning), unless both
- * name the same one with sessions. Other headers and keys show nothing, because clients of sessions send them too.
+ * name the same one with sessions. Clients of sessions send the other headers and keys too.
  */
 export function isModernMessage({ outline }: Message, headerVersion: string | undefined): boolean {
   if (!outline.has(Slot.metaVersion)) return isModernVersion(headerVersion);
   return headerVersion === undefined || !isLegacyVersion(headerVersion) || outline.stringAt(Slot.metaVersion) !== headerVersion;
 }
 
-/** The client's if known, else the newest (MCP 2025-11-25, basic/lifecycle). */
+/** Returns the client's version if it is known, else the newest (MCP 2025-11-25, basic/lifecycle). */
 export function negotiateProtocolVersion(requested: unknown): string {
   return typeof requested === "string" && LEGACY_PROTOCOL_VERSIONS.includes(requested) ? requested : NEWEST_LEGACY_PROTOCOL_VERSION;
 }
@@ -300,13 +299,12 @@ export function refusesRevision({ text, outline }: RequestMessage | ResponseMess
 /** RFC 5424, the least severe first (MCP 2025-11-25 and 2026-07-28, server/utilities/logging). */
 export const LOG_LEVELS: readonly string[] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
-/** False if `wanted` is no level. */
 export function isAtLeast(level: string | undefined, wanted: string): boolean {
   const least = LOG_LEVELS.indexOf(wanted);
   return least !== -1 && level !== undefined && LOG_LEVELS.indexOf(level) >= least;
 }
 
-/** A line for the server's stdin. Before it is written, the sender may withdraw it. */
+/** A line for the server's stdin, which the sender may withdraw before it is written. */
 export interface Outgoing {
   /** Emptied when written unless `isKept`, to free memory while the response is awaited. */
   text: string;

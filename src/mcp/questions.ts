@@ -14,7 +14,7 @@ const MAX_QUESTION_LENGTH = 4 * 1024 * 1024;
 export interface InputRequest {
   readonly keyText: string;
   readonly kinds: AskKinds;
-  /** As an ordinary request, with an id that the client must not get. */
+  /** Its id must not reach the client. */
   readonly request: RequestMessage;
 }
 
@@ -87,7 +87,6 @@ function readQuestions(text: string, start: number): InputRequest[] | string {
   return problem ?? questions;
 }
 
-/** @returns undefined if it is invalid. */
 function readQuestion(keyText: string, text: string): InputRequest | undefined {
   if (!text.startsWith("{")) return undefined;
   const { spans, double } = findMembers(text, 0, ["method", "params"]);
@@ -121,7 +120,7 @@ const ANSWER_MEMBERS: Readonly<Record<string, readonly string[]>> = {
 
 const PLAIN_KEY = /^(?!__proto__$)[\w.:/-]{1,64}$/;
 
-/** As a client without a session gets it (MCP 2026-07-28, basic/utilities/mrtr, InputRequest). */
+/** Returns the question as a client without a session gets it (MCP 2026-07-28, basic/utilities/mrtr, InputRequest). */
 export function embeddedText({ method, outline }: RequestMessage): string {
   const params = outline.textAt(Slot.params) ?? "{}";
   const edits = removeMembers(params, 0, (name) => REMOVED_PARAMS.has(name));
@@ -166,7 +165,7 @@ export function earlyAnswersOf(request: RequestMessage): ReadonlyMap<string, str
   return new Map([...answersOf(request)].map(([key, text]) => [key, detached(text, request.text)]));
 }
 
-/** By key, as JSON texts. An ambiguous key has none. */
+/** Returns JSON texts by key. An ambiguous key has none. */
 export function answersOf({ text, outline }: RequestMessage): ReadonlyMap<string, string> {
   const answers = new Map<string, string>();
   const ambiguous = new Set<string>();
@@ -198,7 +197,6 @@ function undeclared(missing: AskKinds, consequence = ""): SidecarError {
   return new SidecarError("MISSING_CAPABILITY", message, { sent: true, requiredCapabilities });
 }
 
-/** Undefined for a success. */
 function failureText(body: string): string | undefined {
   const [error, result] = findMembers(body, 0, ["error", "result"]).spans;
   const isError = result !== undefined && textOf(body, findPath(body, result.start, ["isError"])) === "true";

@@ -79,7 +79,7 @@ const TRACEPARENT = /^(?!ff)[\da-f]{2}-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}
 /** An entry of a list may be empty. W3C Trace Context §3.3. */
 const TRACESTATE_ENTRY = /^(?:[a-z\d][a-z\d_*/@-]{0,255}=[ -+\--<>-~]{1,256})?$/;
 const MAX_TRACESTATE_LENGTH = 512;
-/** W3C Baggage §3.2: a key, a value and properties. */
+/** A key, a value and properties (W3C Baggage §3.2). */
 const BAGGAGE_ENTRY = /^[!#$%&'*+\-.^_`|~\da-z]+[ \t]*=[ \t]*(?:[!#-+\--:<-[\]-~]+[ \t]*)?(?:;[!#-+\--:<-[\]-~ \t]*)*$/i;
 const MAX_BAGGAGE_LENGTH = 8192;
 
@@ -107,8 +107,7 @@ function isList(text: string | readonly string[] | undefined, maxLength: number,
 }
 
 /**
- * Adds the trace context of an HTTP request to its JSON-RPC requests, unless their client has set one. Notifications have no span of their
- * own. `initialize` is kept, and sent again to later processes.
+ * The members that a client has set stay. Notifications have no span of their own. `initialize` is kept, and sent again to later processes.
  */
 export function* addTraceContext(reading: Reading, context: ReadonlyMap<string, string>): Generator<undefined, Reading> {
   if (reading.kind !== "batch") return yield* addToMessage(reading, context);

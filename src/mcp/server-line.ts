@@ -68,7 +68,7 @@ function messageEnd(line: string, start: number): number {
   return isTrailer ? end : line.length;
 }
 
-/** Finds a response at the end of a line. What a scan has read as JSON is skipped before the next one, so the time is linear. */
+/** What a scan has read as JSON is skipped before the next one, so the time is linear. */
 function* findResponse(line: string, visible: number): Generator<undefined, ResponseAfterText | InvalidMessage> {
   let isAfterText = false;
   let from = visible;
@@ -137,7 +137,7 @@ export function readEnds(head: string, tail: string): Pick<OverlongLine, "idText
 const DECIMAL_TEXT = /^"(?:0|[1-9]\d{0,15})"$/;
 const MAX_ID_LENGTH = 100;
 
-/** Returns the id of the sidecar's request that a response names. Some servers send ids back as text. */
+/** Some servers send ids back as text. */
 export function requestIdOf(idText: string): number | undefined {
   if (idText === "" || idText.length > MAX_ID_LENGTH) return undefined;
   const text = idText.startsWith('"') ? JSON.stringify(readValue(idText)) : idText;
@@ -150,7 +150,7 @@ export function progressTokenOf({ outline }: NotificationMessage): number | unde
   return outline.numberAt(Slot.progressToken) ?? requestIdOf(outline.textAt(Slot.progressToken) ?? "");
 }
 
-/** Returns the slot of the content, or the reason why there is none. */
+/** @returns the slot of the content, or the reason why there is none. */
 function contentOf(outline: Outline): number | string {
   const first = outline.firstAt(Slot.result);
   const hasError = outline.has(Slot.error) && outline.firstAt(Slot.error) !== "n";
@@ -175,7 +175,6 @@ function errorText(outline: Outline): string {
   return applyEdits(text, setMembers(text, 0, members, spans));
 }
 
-/** The given one, if it is an integer or the text of one. */
 function codeText(code = ""): string {
   const number = /^"-?\d{1,15}"$/.test(code) ? code.slice(1, -1) : code;
   const isInteger = /^[-\d]/.test(number) && Number.isSafeInteger(Number(number));

@@ -59,7 +59,6 @@ export function filterMembers({ lists, uris }: SubscriptionFilter): object {
   return uris.size === 0 ? members : { ...members, resourceSubscriptions: [...uris] };
 }
 
-/** @param uri that of a resource update. */
 export function accepts({ lists, uris }: SubscriptionFilter, method: string, uri: string | undefined): boolean {
   if (method === "notifications/resources/updated") return uri !== undefined && uris.has(uri);
   return LISTS.some((list) => lists.has(list) && method === methodOf(list));

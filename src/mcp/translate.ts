@@ -22,13 +22,13 @@ import { editsOf, firstOfParams } from "./rewrite.ts";
 
 /** Its tasks are not those of a session (MCP 2026-07-28, extension tasks). */
 const TASKS_EXTENSION = "io.modelcontextprotocol/tasks";
-/** Required, but some peers have none. */
+/** Some peers lack the required info. */
 const UNKNOWN_INFO = '{"name":"unknown","version":"0"}';
-/** A longer one, such as one with icons, is shortened to the name and the version. In characters of JSON. */
+/** A longer info, such as one with icons, is shortened to the name and the version. In characters of JSON. */
 const LONG_INFO_LENGTH = 128;
 const MAX_INFO_LENGTH = 512;
 
-/** Made of the result of the handshake (MCP 2026-07-28, server/discover). */
+/** Translates the result of the handshake (MCP 2026-07-28, server/discover). */
 export function discoverResult(resultText: string, era: "legacy" | "modern"): string {
   const versions = ["supportedVersions", JSON.stringify(MODERN_PROTOCOL_VERSIONS)] as const;
   if (era === "modern") return applyEdits(resultText, setMembers(resultText, 0, [versions]));
@@ -44,7 +44,7 @@ export function discoverResult(resultText: string, era: "legacy" | "modern"): st
 }
 
 /**
- * Made of the result of the handshake of a shared server. The revision is negotiated with each client. `tasks.list` is removed, because a
+ * Translates the result of the handshake of a shared server. The revision is negotiated with each client. `tasks.list` is removed, because a
  * shared server cannot identify its requestors (MCP 2025-11-25, basic/utilities/tasks).
  */
 export function initializeResult(resultText: string, era: "legacy" | "modern", protocolVersion: string): string {
@@ -82,7 +82,7 @@ function isImplementation(text: string | undefined): text is string {
   );
 }
 
-/** The short form of a `clientInfo` or `serverInfo`. Undefined if it has no name or version, or if these are too long. */
+/** @returns undefined without a name or version, or if these are too long. */
 function shortInfo(info: string | undefined): string | undefined {
   if (!isImplementation(info)) return undefined;
   const [name, version] = findMembers(info, 0, ["name", "version"]).spans.map((span) => textOf(info, span));
@@ -126,7 +126,6 @@ export function initializeOf(claims: {
 
 /** What `_meta` says about one request without a session. */
 export interface Envelope {
-  /** The questions that the client can answer. */
   readonly declared: AskKinds;
   /** Undefined for no log messages. */
   readonly logLevel: string | undefined;
@@ -167,7 +166,7 @@ function missing(key: string, isPresent: boolean): SidecarError {
 const RETRY_PARAMS: ReadonlySet<string> = new Set(["inputResponses", "requestState"]);
 
 /**
- * As a server with sessions gets it: without reserved keys and answers to questions. All other bytes stay, such as progress tokens and
+ * Returns the request as a server with sessions gets it: without reserved keys and answers to questions. All other bytes stay, such as progress tokens and
  * trace keys.
  */
 export function requestToLegacyServer(request: RequestMessage, { reserved }: Envelope): RequestMessage {
@@ -200,7 +199,6 @@ export function sessionEnvelopeOf(initialize: RequestMessage): SessionEnvelope {
 /** In place of a level that a client of a session has put into its request. Hardly any has. */
 const QUIET_LEVEL = "emergency";
 
-/** @param level that of `logging/setLevel`. */
 export function logLevelOf({ text, outline }: RequestMessage, level: string | undefined): string | undefined {
   if (level !== undefined || !outline.has(Slot.meta)) return level;
   return findPath(text, outline.start(Slot.meta), [MetaKey.logLevel]) && QUIET_LEVEL;
@@ -211,7 +209,7 @@ export function isAmbiguous({ text, outline }: RequestMessage): boolean {
 }
 
 /**
- * As a server without sessions gets it. Reserved keys of the client are overwritten. @param params more members as JSON text; empty for
+ * Returns the request as a server without sessions gets it. Reserved keys of the client are overwritten. @param params more members as JSON text; empty for
  * none.
  */
 export function requestToModernServer(
@@ -273,7 +271,7 @@ export function inputRequired(questions: readonly string[], serverInfo: string |
 
 /** MCP 2026-07-28, server/utilities/caching. */
 const CACHEABLE_METHODS = /^(?:(?:tools|prompts|resources|resources\/templates)\/list|resources\/read)$/;
-/** It may change at any time, and is not known to be the same for all clients. */
+/** A result may change at any time, and is not known to be the same for all clients. */
 const CACHE_HINTS: readonly (readonly [name: string, valueText: string])[] = [
   ["ttlMs", "0"],
   ["cacheScope", '"private"'],
@@ -346,7 +344,7 @@ function taskEdits(body: string, resultAt: number): Edit[] {
 /** MCP 2026-07-28, key changes. */
 const NEW_MEMBERS: ReadonlySet<string> = new Set(["resultType", "ttlMs", "cacheScope"]);
 
-/** As a client of a session reads it. */
+/** Returns the response as a client of a session reads it. */
 export function responseForSession(body: string, idText: string, method: string, response?: ResponseMessage): string | SidecarError {
   const found = findResult(body, idText, response);
   if (found?.outline.firstAt(Slot.result) !== "{") return body;
@@ -386,7 +384,7 @@ const FIRST_RESERVED_CODE = -32099;
 const LAST_RESERVED_CODE = -32020;
 const MAX_URLS = 16;
 
-/** @param uriText of the resource, for `resources/read`. @param canVisit true if the client can send its user to a URL. */
+/** @param uriText undefined for all but `resources/read`. @param canVisit true if the client can send its user to a URL. */
 function errorEdits(text: string, error: Span, uriText: string | undefined, canVisit: boolean): Edit[] {
   const code = Number(textOf(text, findPath(text, error.start, ["code"])));
   const replace = (to: number, data: string | undefined): Edit[] =>
@@ -436,10 +434,7 @@ function metaWith(text: string, meta: Span | undefined, key: string, valueText: 
   return applyEdits(present, setMembers(present, 0, [[key, valueText]]));
 }
 
-/**
- * Removes a key of `_meta`, or all of `_meta` if it has no other. @param object has `_meta`. @param others members of the object to remove
- * besides.
- */
+/** Removes all of `_meta` if it has no other key. @param others members of the object to remove besides. */
 function removeMetaKey(text: string, object: number, meta: Span | undefined, key: string, others?: ReadonlySet<string>): Edit[] {
   let keptKeys = 0;
   const isRemoved = (name: string): boolean => {

@@ -14,7 +14,6 @@ export type CheckRequest =
 
 /** The first reply is empty: the worker can take requests. */
 export interface CheckReply {
-  /** If an added schema cannot be used. */
   readonly schemaProblem?: string | undefined;
   readonly problems?: readonly string[];
   /** Set by the main thread. Without a limit, the thread ended by itself. */
@@ -46,7 +45,6 @@ class CheckThread {
   /** At the last reply; infinite until the thread can take requests, because its start has no limit. */
   #idleCpuMs = Infinity;
   #addedLength = 0;
-  /** Ends the request; undefined without one. */
   #settle: ((reply: CheckReply) => void) | undefined;
 
   start(): void {
@@ -139,7 +137,6 @@ const NOT_CHECKED: readonly string[] = ["the arguments could not be checked"];
 
 interface KnownSchema {
   readonly key: string;
-  /** Compilations above the limits. */
   strikes: number;
   isLogged: boolean;
 }

@@ -22,7 +22,7 @@ const OPTIONS: Options = {
   ownProperties: true,
   // Allows rounding errors: 19.99 is a multiple of 0.01.
   multipleOfPrecision: 6,
-  // A loop is less code than a comparison for each name, and compiled faster.
+  // A loop is less code than a comparison for each name, and compiles faster.
   loopRequired: 20,
   // A copy of a subschema for each of thousands of references would be too much code.
   inlineRefs: false,
@@ -30,7 +30,7 @@ const OPTIONS: Options = {
   logger: false,
 };
 
-/** Each with a compiler that keeps the metaschema. */
+/** The known dialects, each with a compiler that keeps the metaschema. */
 const DIALECTS = {
   "json-schema.org/draft/2020-12/schema": {
     Compiler: Ajv2020,
@@ -41,7 +41,7 @@ const DIALECTS = {
 } as const;
 
 /**
- * @returns a validator that stops at the first violation, and one that finds all unless the schema is long.
+ * `findFirst` stops at the first violation, and `findAll` too if the schema is long.
  * @throws Error that describes the problem of the schema.
  */
 function compileSchema(schema: JsonObject, textLength: number) {
@@ -104,7 +104,7 @@ const DETAILS: ReadonlyMap<string, string> = new Map([
   ["unevaluatedProperties", "unevaluatedProperty"],
 ]);
 
-/** For a model. The invalid value may be secret. */
+/** Tells a model what is wrong, without the invalid value, which may be secret. */
 function describeViolation({ instancePath, keyword, message, params }: ErrorObject): string {
   const place = instancePath === "" ? "the arguments" : `"${instancePath.slice(1).replaceAll("/", ".")}"`;
   const name = DETAILS.get(keyword);
@@ -112,10 +112,7 @@ function describeViolation({ instancePath, keyword, message, params }: ErrorObje
   return shorten(escapeInvisible(beginning(line, MAX_PROBLEM_LENGTH + 2)), MAX_PROBLEM_LENGTH);
 }
 
-/**
- * For a value that matches no branch of an `anyOf` or `oneOf`, ajv reports the violations of all branches, then that of the keyword. They become
- * one line.
- */
+/** ajv reports the violations of all branches of an `anyOf` or `oneOf`, then that of the keyword. They become one line. */
 function describeViolations(violations: readonly ErrorObject[]): readonly string[] {
   const kept: ErrorObject[] = [];
   for (const violation of violations) {
@@ -134,7 +131,7 @@ function describeViolations(violations: readonly ErrorObject[]): readonly string
   return kept.length > MAX_PROBLEMS ? [...lines, `and ${kept.length - MAX_PROBLEMS} more`] : lines;
 }
 
-/** By each name, and by each name without its case. */
+/** Returns the properties by name, and by name without case. */
 export function spellingsOf({ properties }: JsonObject): ReadonlyMap<string, string> {
   const names = isJsonObject(properties) ? Object.keys(properties) : [];
   return new Map([...names.toReversed().map((name) => [foldCase(name), name] as const), ...names.map((name) => [name, name] as const)]);

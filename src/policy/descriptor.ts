@@ -10,7 +10,7 @@ const MAX_DEPTH = 128;
 /** `claw discover` reads lists of at most 4 MiB, which are longer with their indentation. */
 export const MAX_FILE_BYTES = 16 * 1024 * 1024;
 
-/** Without `outputSchema`, `title`, `icons`, `execution` and `_meta`. */
+/** A tool without `outputSchema`, `title`, `icons`, `execution` and `_meta`. */
 export interface DescriptorTool {
   readonly name: string;
   readonly description: string;
@@ -111,7 +111,7 @@ export function sortKeys(value: unknown): unknown {
   return Object.fromEntries(members.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** The same after it is written as JSON and read again. */
+/** True if the value is the same after it is written as JSON and read again. */
 function isStorable(value: unknown, depth: number): boolean {
   if (typeof value === "number") return Number.isFinite(value);
   if (typeof value !== "object" || value === null) return true;

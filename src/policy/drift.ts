@@ -7,7 +7,7 @@ import { type Descriptor, type DescriptorTool, sortKeys, storedParts } from "./d
 
 const SIMPLE_KEY = /^[\w$-]+$/;
 
-/** In sorted order, so that the result is stable. Goes no deeper than `before`, whose levels are limited. */
+/** Yields them in sorted order, so that the result is stable. Goes no deeper than `before`, whose levels are limited. */
 function* findDifferences(path: string, before: unknown, after: unknown): Generator<string> {
   const areLists = Array.isArray(before) && Array.isArray(after);
   if (!(areLists || (isJsonObject(before) && isJsonObject(after)))) {
@@ -137,7 +137,7 @@ function readable(text: string, maxLength: number): string {
   return shorten(escapeInvisible(beginning(text, maxLength + 2)), maxLength);
 }
 
-/** As JSON, from `start` on. */
+/** Quotes as JSON, from `start` on. */
 function quote(text: string, start: number, maxLength: number): string {
   const rest = text.slice(isInsidePair(text, start) ? start - 1 : start);
   const shown = beginning(rest, maxLength);
@@ -157,9 +157,9 @@ export class PinnedDescriptor {
   readonly #reviewed: ReadonlyMap<string, DescriptorTool>;
   /** A server may change its tools at any rate. */
   readonly #mayLog: () => boolean;
-  /** By fingerprint; undefined until the server has listed its tools. */
+  /** Drifts by fingerprint; undefined until the server has listed its tools. */
   #shared: ReadonlyMap<string, Pick<ToolDrift, "name" | "kinds">> | undefined;
-  /** All of the shared lane, and those of private lanes since its last change. */
+  /** Fingerprints of all drifts of the shared lane, and of private lanes since its last change. */
   #logged = new Set<string>();
 
   constructor(context: Context, descriptor: Descriptor) {
@@ -175,7 +175,7 @@ export class PinnedDescriptor {
     return reviewed !== undefined && changedParts(reviewed, tool).length === 0;
   }
 
-  /** To be called at each start and after each change. @param fields of the server, with `lane` for a private one. */
+  /** @param fields of the server, with `lane` for a private one. */
   onTools(tools: readonly JsonObject[], fields: LogFields): void {
     // The definitions are omitted, because they would stay in memory.
     const drifts = new Map(

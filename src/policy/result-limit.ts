@@ -2,23 +2,23 @@ import { applyEdits, setMembers } from "../json/edit.ts";
 import { findMembers, textOf } from "../json/read.ts";
 import { Code, detached, type Span, walk } from "../json/text.ts";
 
-/** For the envelope without the id, names of members, and the notes about omissions. */
+/** Room for the envelope without the id, names of members, and the notes about omissions. */
 const FRAME_BYTES = 256;
-/** For `isError` and `resultType`, and as much for `_meta`. */
+/** The part for `isError` and `resultType`, and as much for `_meta`. */
 const OTHERS_PART = 1 / 8;
 const MAX_CODE_BYTES = 32;
 /** A text is not cut shorter. */
 const LEAST_TEXT_BYTES = 48;
 /** A server may send ten million items that do not fit. */
 const MAX_DROPPED_ITEMS = 1000;
-/** With these, a client gets the result of a task later. */
+/** A client needs these to get the result of a task later. */
 const TASK_NAMES = ["taskId", "status", "createdAt", "lastUpdatedAt", "ttl", "ttlMs", "pollInterval", "pollIntervalMs"];
 const NOT_A_RESULT = '"content":[{"type":"text","text":"[Response too large and not a tool result; content omitted]"}],"isError":true';
 
 /**
- * At most 1 kB longer than `maxBytes` bytes of UTF-8 and the id. It stays a valid response of the same kind (decision 0012).
+ * Returns a valid response of the same kind, at most 1 kB longer than `maxBytes` bytes of UTF-8 and the id (decision 0012).
  *
- * @returns undefined if the response is short enough.
+ * @returns undefined if it is short enough.
  */
 export function limitResult(text: string, idText: string, maxBytes: number): string | undefined {
   // A UTF-16 unit takes at most three bytes.
@@ -96,7 +96,7 @@ function withMarks(meta: string, bytes: number): string {
   return applyEdits(meta, setMembers(meta, 0, marks));
 }
 
-/** A comma after each, without those for which there is no room. */
+/** Lists the members that fit, with a comma after each. */
 function listMembers(text: string, names: readonly string[], spans: readonly (Span | undefined)[], roomBytes: number): string {
   let list = "";
   for (const [index, name] of names.entries()) {
@@ -114,13 +114,13 @@ function note(omittedBytes: number, bytes: number): string {
   return `[truncated: ${omittedBytes} of ${bytes} bytes omitted; ask for less at a time]`;
 }
 
-/** As it is spelled: two escapes that are a surrogate pair, one escape, or one UTF-16 unit. */
+/** A character as it is spelled: two escapes that are a surrogate pair, one escape, or one UTF-16 unit. */
 const CHARACTER = /\\u[dD][89abAB][^]{2}\\u[dD][c-fC-F][^]{2}|\\u[^]{4}|\\?[^]/y;
 /** More than the length of a character. */
 const LOOK_BEHIND = 16;
 const encoder = new TextEncoder();
 
-/** As it is spelled, without quotes. Escapes and surrogate pairs stay whole. */
+/** Returns the beginning as it is spelled, without quotes. Escapes and surrogate pairs stay whole. */
 function cutString(string: string, maxBytes: number): string {
   if (maxBytes <= 0) return "";
   // A unit has at least one byte. The encoder splits no surrogate pair.

@@ -15,17 +15,14 @@ export function findByName(numbers: readonly ToolNumber[] | undefined, name: str
 /** Longer names with the same beginning count as one. MCP 2025-11-25 allows 128 characters. */
 const MAX_NAME_LENGTH = 1000;
 
-/** By name. Clients may invent names, so a full table forgets only states that equal a new one: a flood cannot reset the count of another tool. */
+/** States by name. Clients may invent names, so a full table forgets only states that equal a new one: a flood cannot reset the count of another tool. */
 export class ToolStates<State> {
   readonly #create: (toolName: string) => State | undefined;
   readonly #isAsNew: (state: State) => boolean;
   readonly #states = new Map<string, State>();
   #shared: State | undefined;
 
-  /**
-   * @param create returns undefined if the tool needs none.
-   * @param isAsNew true if the state equals a new one.
-   */
+  /** @param create returns undefined if the tool needs none. */
   constructor(create: (toolName: string) => State | undefined, isAsNew: (state: State) => boolean) {
     this.#create = create;
     this.#isAsNew = isAsNew;

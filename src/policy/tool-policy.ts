@@ -38,10 +38,10 @@ export function invalidArgumentsResult(toolName: string, problems: readonly stri
   return JSON.stringify({ content: [{ type: "text", text }], isError: true });
 }
 
-/** For what is added to a result: its id, the framing of one event, and members for another revision. */
+/** Room for what is added to a result: its id, the framing of one event, and members for another revision. */
 const ADDED_BYTES = 1024;
 
-/** The rules of one lane. The cheapest rules come first. */
+/** The cheapest rules come first. */
 class LaneRules implements LanePolicy {
   readonly #context: Context;
   readonly #policy: ToolPolicy;
@@ -175,7 +175,7 @@ class LaneRules implements LanePolicy {
   }
 }
 
-/** For all lanes. Each rule is undefined if it is off. */
+/** The rules of all lanes. Each is undefined if it is off. */
 export class ToolPolicy {
   readonly filter: ToolFilter | undefined;
   readonly rates: CallRates | undefined;
@@ -192,7 +192,6 @@ export class ToolPolicy {
     this.argumentCheck = config.argumentCheck === "off" ? undefined : new ArgumentCheck(context);
   }
 
-  /** @param lane the name of a private lane in the log. */
   forLane(context: Context, lane?: string): LanePolicy {
     return new LaneRules(context, this, lane);
   }

@@ -71,7 +71,7 @@ const LONG_TOOL_LENGTH = 512 * 1024;
 const TOOL_MEMBERS = ["name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution", "icons", "_meta"];
 
 /**
- * Every other byte stays unchanged, and no client must read the list differently. So the list is empty if `result` or `tools` is ambiguous (a repeated
+ * Removes hidden tools. Every other byte stays, and no client must read the list differently. So the list is empty if `result` or `tools` is ambiguous (a repeated
  * name, or one that differs only in case), and a tool with an ambiguous member, or a repeated name in any object, is removed.
  */
 export function filterToolsList(body: string, isVisible: (tool: JsonObject) => boolean): string {

@@ -132,7 +132,7 @@ export class Handshake {
     this.result = this.#ended.promise;
     this.current = script.next ?? script.first;
     script.next = script.first;
-    this.#deadline = new Timer(context.timers, () =>
+    this.#deadline = new Timer(context, () =>
       this.end(this.refusal ?? new HandshakeError("handshake-timeout", `no response to ${this.current.method} within ${timeoutMs} ms`)),
     );
     this.#deadline.set(context.nowMs() + timeoutMs);

@@ -18,9 +18,9 @@ class OutputLimit {
   #cost = 0;
   #leftOut: LogFields & { count: number; bytes: number } = { count: 0, bytes: 0 };
 
-  constructor({ nowMs, timers }: Context, periodMs: number, maxCost: number, report: (counts: LogFields) => void) {
-    [this.#nowMs, this.#periodMs, this.#maxCost, this.#report] = [nowMs, periodMs, maxCost, report];
-    this.#timer = new Timer(timers, () => this.report());
+  constructor(context: Context, periodMs: number, maxCost: number, report: (counts: LogFields) => void) {
+    [this.#nowMs, this.#periodMs, this.#maxCost, this.#report] = [context.nowMs, periodMs, maxCost, report];
+    this.#timer = new Timer(context, () => this.report());
   }
 
   /** To be called once for each line. */

@@ -56,8 +56,7 @@ export class AskingCall implements Askable, ReplyTarget {
     this.declared = envelope.declared;
     this.#early = new Map(earlyAnswersOf(request));
     this.#binding = bindingOf(request);
-    const { timers } = questions.calls.context;
-    this.timer = new Timer(timers, (nowMs) => (this.state === undefined ? this.#settle() : this.#onParked(nowMs)));
+    this.timer = new Timer(questions.calls.context, (nowMs) => (this.state === undefined ? this.#settle() : this.#onParked(nowMs)));
   }
 
   get calls(): Calls {
@@ -298,7 +297,7 @@ export class SharedQuestions {
     this.#onChanged = onChanged;
     this.questions = new Questions(calls, MAX_QUESTIONS);
     this.questions.onClosed = () => this.assign();
-    this.#refusal = new Timer(calls.context.timers, (nowMs) => this.#refuseNewest(nowMs));
+    this.#refusal = new Timer(calls.context, (nowMs) => this.#refuseNewest(nowMs));
     calls.onChanged.push((call) => this.#onCallChanged(call));
   }
 

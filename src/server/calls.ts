@@ -88,7 +88,7 @@ export class Calls {
     this.dropped = new DropLog(context);
     this.#log = limitedLog(context.log, context.nowMs);
     this.isWaitingForClient = isWaitingForClient;
-    this.#timer = new Timer(context.timers, (nowMs) => this.#onTimer(nowMs));
+    this.#timer = new Timer(context, (nowMs) => this.#onTimer(nowMs));
     this.queue = new RequestQueue(
       context,
       upstream,
@@ -116,10 +116,12 @@ export class Calls {
     return [...this.#all];
   }
 
+  /** Resolves when no call of a client is in flight or suspended. */
   whenEmpty(): Promise<void> {
     return new Promise((resolve) => {
       this.#onFewer = () => {
-        if (this.load.requestsInFlight + this.load.suspended === 0) resolve();
+        const { requestsInFlight, suspended } = this.load;
+        if (requestsInFlight + suspended === 0) resolve();
       };
       this.#onFewer();
     });
@@ -425,8 +427,9 @@ export class Calls {
     call.state = "ended";
     call.memory?.release();
     this.#remove(call);
-    // Also of one that was given up: then only a later response proves that the server has read the cancellation.
-    if (call.isWritten) this.sent.highestAnsweredId = Math.max(this.sent.highestAnsweredId, call.wireId);
+    // One that its client has cancelled may count too: only a later response proves that the server has read the cancellation.
+    if (call.isWritten && !(outcome instanceof SidecarError))
+      this.sent.highestAnsweredId = Math.max(this.sent.highestAnsweredId, call.wireId);
     try {
       call.onEnded?.(hasResult(outcome), outcome);
     } catch (error) {

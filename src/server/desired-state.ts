@@ -336,9 +336,9 @@ export class ModernDriver {
   /** @param onReopened called when a subscription is open again. Changes may have been missed. */
   constructor(calls: Calls, state: DesiredState, onReopened: (filter: SubscriptionFilter) => void) {
     [this.#calls, this.#state, this.#onReopened] = [calls, state, onReopened];
-    const { timers } = calls.context;
-    this.#nextUpdate = new Timer(timers, () => this.update());
-    this.#overdue = new Timer(timers, () => {
+    const { context } = calls;
+    this.#nextUpdate = new Timer(context, () => this.update());
+    this.#overdue = new Timer(context, () => {
       const next = this.#next;
       calls.endStream(next?.call, "not acknowledged in time");
       if (next !== undefined) this.#reject(next, true);

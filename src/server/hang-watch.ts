@@ -30,7 +30,7 @@ export class HangWatch {
   constructor(calls: Calls) {
     const { context } = calls;
     this.#calls = calls;
-    this.#tick = new Timer(context.timers, (nowMs) => this.#pingIfIdle(nowMs));
+    this.#tick = new Timer(context, (nowMs) => this.#pingIfIdle(nowMs));
     this.#setTick(context.nowMs());
   }
 
@@ -90,7 +90,7 @@ export class HangWatch {
   #sendProbe(method: string): void {
     const calls = this.#calls;
     const { context, upstream } = calls;
-    const { config, nowMs, timers } = context;
+    const { config, nowMs } = context;
     let timeMs = config.requestTimeoutMs;
     for (const { kind, isWritten, timeoutMs } of calls.values()) if (kind === "client" && isWritten) timeMs = Math.max(timeMs, timeoutMs);
     const onEnded = (): void => {
@@ -101,7 +101,7 @@ export class HangWatch {
     if (call === undefined) return;
     const { outputs, inputs } = upstream.status();
     let [isTaken, lastInputs] = [call.isWritten, inputs];
-    const probe = new Timer(timers, () => {
+    const probe = new Timer(context, () => {
       const traffic = upstream.status();
       if (traffic.outputs !== outputs || traffic.isReading || calls.isWaitingForClient()) {
         calls.lastMessageNumber = ++calls.lastNumber;

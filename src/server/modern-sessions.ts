@@ -188,7 +188,7 @@ export class ModernSessions {
     if (!request.memory.tryGrow(kept)) return calls.giveUp(call, "out of memory", responseOutOfMemory(call.method));
     request.stateText = stateText;
     if (asked.length === 0) {
-      request.timer ??= new Timer(calls.context.timers, () => this.#guard(call, () => calls.repeat(call, request.next())));
+      request.timer ??= new Timer(calls.context, () => this.#guard(call, () => calls.repeat(call, request.next())));
       return request.timer.set(calls.context.nowMs() + REPEAT_DELAY_MS);
     }
     const texts = asked.map((each) => {

@@ -453,10 +453,10 @@ export class Pool {
     const { kind } = profile;
     const name = kind === "shared" || kind === "modern" ? kind : `${kind}-${++this.#lastNumbers[kind]}`;
     const server = this.#create(profile, name);
-    const { config, nowMs, timers } = this.#context;
+    const { config, nowMs } = this.#context;
     this.#servers.add(server);
-    server.idle = new Timer(timers, (atMs) => this.#endIfIdle(server, atMs));
-    server.opening = new Timer(timers, () => {
+    server.idle = new Timer(this.#context, (atMs) => this.#endIfIdle(server, atMs));
+    server.opening = new Timer(this.#context, () => {
       server.admits = "all";
       server.lane.calls.releaseWaiting();
     });

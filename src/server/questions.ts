@@ -71,9 +71,9 @@ export class Questions extends Map<unknown, Question> {
     this.set(question.id, question);
     const onOverdue = this.#onOverdue;
     if (onOverdue === undefined) return question;
-    const { config, nowMs, timers } = this.calls.context;
-    question.deadline = new Timer(timers, () => onOverdue(question));
-    question.deadline.set(nowMs() + config.requestTimeoutMs * MAX_RENEWED_TIMES);
+    const { context } = this.calls;
+    question.deadline = new Timer(context, () => onOverdue(question));
+    question.deadline.set(context.nowMs() + context.config.requestTimeoutMs * MAX_RENEWED_TIMES);
     return question;
   }
 

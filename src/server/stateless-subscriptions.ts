@@ -179,9 +179,9 @@ export class StatelessSubscriptions {
     const former = client && this.#starting.get(client);
     const { promise, resolve } = Promise.withResolvers<void>();
     if (client !== undefined) this.#starting.set(client, promise);
-    const { config, defects, nowMs, timers } = this.#context;
+    const { config, defects, nowMs } = this.#context;
     // Begins the stream even without an acknowledgement.
-    const timer = new Timer(timers, () => reply.keepAlive());
+    const timer = new Timer(this.#context, () => reply.keepAlive());
     timer.set(nowMs() + config.streamAfterMs);
     try {
       await former;

@@ -133,7 +133,7 @@ export class ServerTools {
   constructor(calls: Calls, watcher: LanePolicy | undefined) {
     this.#calls = calls;
     this.#watcher = watcher;
-    this.#delayed = new Timer(calls.context.timers, () => {
+    this.#delayed = new Timer(calls.context, () => {
       this.#isListing = false;
       this.#listAgain();
     });

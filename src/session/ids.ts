@@ -61,7 +61,6 @@ function nameOf(id: string): string {
 export interface SessionClaims {
   /** The revision in the response to `initialize`. */
   readonly protocolVersion: string;
-  /** In whole seconds since 1970. */
   readonly issuedAtS: number;
   /** JSON text; empty if the client has declared none. */
   readonly capabilitiesText: string;
@@ -91,7 +90,6 @@ export function encodeClaims(claims: SessionClaims, nonce: Uint8Array): Buffer {
   return bytes;
 }
 
-/** Undefined for a format or revision that the sidecar does not know. */
 function decodeClaims(bytes: Buffer): SessionClaims | undefined {
   if (bytes.length < HEAD_BYTES || bytes.readUInt8(0) !== FORMAT) return undefined;
   const protocolVersion = String(bytes.readUInt32BE(1)).replace(/^(\d{4})(\d\d)(\d\d)$/, "$1-$2-$3");
@@ -150,7 +148,6 @@ const MAC_BYTES = 32;
 /** Another replica's clock may be ahead. */
 const MAX_SKEW_MS = 5 * 60_000;
 
-/** What a replica can be told about a client. */
 export interface ClientClaims extends Omit<SessionClaims, "issuedAtS"> {
   /** True if a server gets the capabilities. Without room for them, the id is valid for this process only. */
   readonly needsCapabilities: boolean;

@@ -30,7 +30,7 @@ export class EventLog {
 
   constructor(context: Context) {
     this.#context = context;
-    this.#expiry = new Timer(context.timers, (nowMs) => this.#expire(nowMs));
+    this.#expiry = new Timer(context, (nowMs) => this.#expire(nowMs));
     context.memory.onShortage("replay", (holder) => this.#drop(holder));
   }
 
@@ -94,7 +94,7 @@ const MAX_COPIED_LENGTH = 16 * 1024;
 
 /** The events of one stream, oldest first. */
 export class KeptEvents {
-  /** The number of the newest event, kept or not; 0 before the first. Only this object changes it. */
+  /** The number of the newest event, kept or not; 0 before the first. */
   lastSequence: number;
   readonly #account: MemoryAccount;
   readonly #log: EventLog | undefined;
@@ -102,7 +102,6 @@ export class KeptEvents {
   readonly #events = new Map<number, LoggedEvent>();
   #bytes = 0;
 
-  /** @param onEmpty called when the last kept event was dropped. */
   constructor(account: MemoryAccount, log: EventLog | undefined, onEmpty: () => void = () => undefined, lastSequence = 0) {
     [this.#account, this.#log, this.#onEmpty, this.lastSequence] = [account, log, onEmpty, lastSequence];
   }
@@ -119,7 +118,7 @@ export class KeptEvents {
   add(text: string): Pick<LoggedEvent, "sequence" | "text"> {
     const sequence = ++this.lastSequence;
     if (this.#log === undefined) return { sequence, text };
-    // A message of a batch is a slice of its text, and would keep the whole batch in memory.
+    // A message of a batch is a slice, which would keep the whole batch in memory.
     const copy = text.length < MAX_COPIED_LENGTH ? Buffer.from(text).toString() : text;
     const event = this.#log.append(this.#account, this, sequence, copy);
     this.#events.set(event.sequence, event);

@@ -19,9 +19,7 @@ export interface Askable {
  */
 export type Transform = (text: string, idText: string, response?: ResponseMessage) => string | SidecarError;
 
-/**
- * Where a reply goes: an HTTP response, a part of one, or the sidecar itself, which has `finish` only. Nothing is called after `finish`.
- */
+/** An HTTP response, a part of one, or the sidecar itself, which has `finish` only. Nothing is called after `finish`. */
 export interface ReplyTarget {
   readonly isListening?: boolean;
   emit?(text: string): boolean;
@@ -52,7 +50,7 @@ export class Reply {
   onEnd: (() => void) | undefined;
   /** Applied from the last to the first. */
   readonly transforms: Transform[] = [];
-  /** The request counts until its end. Only the reply changes it. */
+  /** The request counts until its end. */
   isAccepted = false;
   isFinished = false;
   readonly #context: Context;
@@ -125,7 +123,7 @@ export class Reply {
     this.#context.records.ended(record, isAccepted, ending, body);
   }
 
-  /** Finishes with a response of the sidecar. @param text the JSON text of the member. */
+  /** @param text the JSON text of the member. */
   answer(member: "result" | "error", text: string): void {
     this.respond(`{"jsonrpc":"2.0","id":${this.idText},"${member}":${text}}`);
   }

@@ -48,7 +48,6 @@ export interface Principal {
   readonly sessionKey: KeyObject | undefined;
 }
 
-/** The port of a session to its lane. */
 export interface SessionLane {
   /** Finishes the reply with the server's response, or with an error. */
   request(caller: Caller, reply: Reply, request: RequestMessage): void;
@@ -69,7 +68,7 @@ export interface KnownSession {
   readonly initialize: RequestMessage;
 }
 
-/** `initialize` has opened it, here or at another replica. Only the session changes its own state. */
+/** `initialize` has opened it, here or at another replica. */
 export class Session extends Caller {
   readonly id: string;
   readonly protocolVersion: string;
@@ -111,7 +110,6 @@ export class Session extends Caller {
     this.streams.emitOnce(text);
   }
 
-  /** It sends a request, waits for a response or reads it, or has a stream open. */
   get isInUse(): boolean {
     return this.callsInFlight > 0 || this.openRequests > 0 || this.streams.isAttached;
   }

@@ -14,8 +14,8 @@ const ABANDONED_MS = 60_000;
 const SEARCH_MS = 1000;
 
 /**
- * When sessions are many, a new one needs the place of one that is evicted. One in use is never evicted. No cost of a call or of a new
- * session grows with the number of sessions of a client.
+ * When sessions are many, a new one takes the place of one that is not in use. No cost of a call or of a new session grows with a client's
+ * number of sessions.
  */
 export class SessionStore {
   readonly maxSessions: number;
@@ -48,7 +48,7 @@ export class SessionStore {
     return this.#entries.size;
   }
 
-  /** True if a new session would get a place, be it by eviction. */
+  /** True also if one would be evicted. */
   hasRoomFor(holder: MemoryHolder): boolean {
     return this.#roomFor(holder) !== "none";
   }
@@ -94,7 +94,7 @@ export class SessionStore {
     this.end(session, session.memory.lastingBytes > 0);
   }
 
-  /** Does nothing for one that has ended. @param isOver false if it may be taken up again. */
+  /** @param isOver false if it may be taken up again. */
   end(session: Session, isOver = true): void {
     const entry = this.#entries.get(session.id);
     if (entry === undefined) return;

@@ -130,7 +130,6 @@ export class EventStream {
     this.#checkGone();
   }
 
-  /** Also drops its kept events, at the end of the session. */
   close(): void {
     this.#kept.clear();
     this.end();

@@ -1,9 +1,7 @@
 import { array, assert, constant, constantFrom, double, integer, oneof, property, record } from "fast-check";
 import { describe, expect, it, vi } from "vitest";
-import { Counters } from "../../src/observe/record.ts";
-import { Defects } from "../../src/observe/log.ts";
-import { MAX_TIMER_MS, RateLimit, Timer, Timers } from "../../src/timers.ts";
-import { RecordedLog, UNGUARDED } from "../support/context.ts";
+import { MAX_TIMER_MS, RateLimit, Timer } from "../../src/timers.ts";
+import { contextOf, UNGUARDED } from "../support/context.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 
 const MINUTE_MS = 60_000;
@@ -19,9 +17,10 @@ describe("a list of timers", () => {
     });
     assert(
       property(array(step, { maxLength: 500 }), (steps) => {
-        const timers = new Timers(Date.now, UNGUARDED);
+        vi.clearAllTimers();
+        const context = contextOf({}, { defects: UNGUARDED });
         const [due, expected]: [string[], string[]] = [[], []];
-        const all = Array.from({ length: 41 }, (_, index) => new Timer(timers, (nowMs) => due.push(`${index} at ${nowMs}`)));
+        const all = Array.from({ length: 41 }, (_, index) => new Timer(context, (nowMs) => due.push(`${index} at ${nowMs}`)));
         /** In the order in which they were set. */
         const model = new Map<number, number>();
         for (const { kind, index, ms } of steps) {
@@ -35,7 +34,7 @@ describe("a list of timers", () => {
             vi.advanceTimersByTime(1);
             for (const [each, atMs] of model) if (atMs === Date.now() && model.delete(each)) expected.push(`${each} at ${atMs}`);
           }
-          expect(timers.size).toBe(model.size);
+          expect(vi.getTimerCount()).toBe(model.size);
         }
         expect(due).toEqual(expected);
       }),
@@ -43,22 +42,21 @@ describe("a list of timers", () => {
   });
 
   it("a callback that throws is reported, and affects no other timer", () => {
-    const log = new RecordedLog();
-    const timers = new Timers(Date.now, new Defects(log, new Counters()));
+    const context = contextOf();
     const due: number[] = [];
-    const broken = new Timer(timers, () => {
+    const broken = new Timer(context, () => {
       throw new Error("broken");
     });
-    for (const timer of [broken, new Timer(timers, (nowMs) => due.push(nowMs))]) timer.set(5);
-    new Timer(timers, (nowMs) => due.push(nowMs)).set(6);
+    for (const timer of [broken, new Timer(context, (nowMs) => due.push(nowMs))]) timer.set(5);
+    new Timer(context, (nowMs) => due.push(nowMs)).set(6);
     vi.advanceTimersByTime(6);
-    expect([due, timers.size, log.lines]).toMatchObject([[5, 6], 0, [{ fields: { kind: "deadline", reason: "broken" } }]]);
+    expect([due, vi.getTimerCount(), context.log.lines]).toMatchObject([[5, 6], 0, [{ fields: { kind: "deadline", reason: "broken" } }]]);
   });
 
   it("a timer may be due later than the timers of Node can be", () => {
-    const timers = new Timers(Date.now, UNGUARDED);
+    const context = contextOf({}, { defects: UNGUARDED });
     const due: number[] = [];
-    new Timer(timers, (nowMs) => due.push(nowMs)).set(2 * MAX_TIMER_MS + 5);
+    new Timer(context, (nowMs) => due.push(nowMs)).set(2 * MAX_TIMER_MS + 5);
     vi.advanceTimersByTime(2 * MAX_TIMER_MS + 10);
     expect(due).toEqual([2 * MAX_TIMER_MS + 5]);
   });

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { TaskOwners } from "../../src/server/tasks.ts";
 import { LaneBench, PrivateLaneBench, listen, messages } from "./support/lane-bench.ts";
 import { LanesBench } from "./support/lanes-bench.ts";
@@ -58,7 +58,7 @@ describe("memory", () => {
     const refs = Array.from({ length: COUNT }, (_, number) => useUp(bench, number)).flat();
     bench.heard();
     bench.lose();
-    expect([bench.eventLog.bytes, bench.context.timers.size, await countAlive(refs)]).toEqual([0, 0, 0]);
+    expect([bench.eventLog.bytes, vi.getTimerCount(), await countAlive(refs)]).toEqual([0, 0, 0]);
   });
 
   it("ended private servers leave no server, session, request or timer in memory", async () => {
@@ -78,11 +78,11 @@ describe("memory", () => {
         bench.sessions.end(session);
         server.bench.say({ method: "notifications/message", params: {} });
         await server.end();
-        expect(server.bench.context.timers.size).toBe(0);
+        expect(vi.getTimerCount()).toBe(0);
         bench.servers.length = 0;
       })();
     }
-    expect([bench.sessions.size, bench.eventLog.bytes, bench.context.timers.size, await countAlive(refs)]).toEqual([0, 0, 0, 0]);
+    expect([bench.sessions.size, bench.eventLog.bytes, vi.getTimerCount(), await countAlive(refs)]).toEqual([0, 0, 0, 0]);
   });
 
   it.each<[string, (bench: PrivateLaneBench) => void]>([

@@ -5,7 +5,6 @@ import { MemoryBudget } from "../../src/memory.ts";
 import { Counters, RequestRecords } from "../../src/observe/record.ts";
 import { Defects, type Log, type LogFields } from "../../src/observe/log.ts";
 import { Secrets } from "../../src/observe/redact.ts";
-import { Timers } from "../../src/timers.ts";
 
 /** Returns the defaults of all options, except for these. */
 export function configWith(settings: Partial<Config> = {}): Config {
@@ -28,7 +27,6 @@ export function contextOf(settings: Partial<Config> = {}, parts: Partial<Context
     memory: new MemoryBudget(Number.MAX_SAFE_INTEGER),
     secrets,
     nowMs: Date.now,
-    timers: new Timers(parts.nowMs ?? Date.now, defects),
     draining: new AbortController().signal,
     kill: new AbortController().signal,
     log,
