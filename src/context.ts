@@ -4,7 +4,7 @@ import { Counters, RequestRecords } from "./observe/record.ts";
 import { Defects, type Log, type LogFields, withFields } from "./observe/log.ts";
 import type { Secrets } from "./observe/redact.ts";
 
-/** What every part of the sidecar shares. Made once, and the first argument of each part. */
+/** Made once, and the first argument of each part. */
 export interface Context {
   readonly config: Config;
   readonly log: Log;

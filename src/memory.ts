@@ -9,16 +9,15 @@ type MemoryKind = (typeof MEMORY_KINDS)[number];
 /** Whose memory it is: a principal, or else a peer address. A server's output has the server as its holder. */
 export type MemoryHolder = object | string;
 
-/** For an eviction of anybody's memory. */
 export const ANY_HOLDER: MemoryHolder = {};
 
-/** `droppableBytes` are those of `replay`, `lastingBytes` those of `subscriptions`, which have no end of their own. */
+/** `droppableBytes` are of the kind `replay`. `lastingBytes` are of the kind `subscriptions`, which have no end of their own. */
 const NO_USE = { bytes: 0, droppableBytes: 0, lastingBytes: 0 };
 
 /** From this number on, holders that use nothing are forgotten. */
 const MIN_HOLDERS = 64;
 
-/** The share of one client in what all have in common. It may use more memory and sessions only while as much stays free. */
+/** One client may use more than this share of memory and sessions only while as much stays free. */
 export const HOLDER_SHARE = 1 / 4;
 
 /** The half for one client without a session, because each serves it alone. */
@@ -27,17 +26,15 @@ export function serversPerClient(maxServers: number): number {
 }
 
 /**
- * When memory is evicted. `replay`: what clients can do without. `slow`: above three quarters of the limit. `full`: above the limit.
- * `share`: of a client above its share, for another one that would be refused. `abandoned`: what clients have left behind, for one that
- * would be refused.
+ * `replay`: what clients can do without. `slow`: above three quarters of the limit. `full`: above the limit. `share`: of a client above its
+ * share, for another one that would be refused. `abandoned`: what clients have left behind, for one that would be refused.
  */
 type EvictionStage = "replay" | "slow" | "full" | "share" | "abandoned";
 
 /**
  * What the sidecar holds for clients and servers, as memory and not as wire bytes, with one limit for all kinds.
  *
- * New data of a client is refused if there is no room even without `replay` (`reserve`). Data that is already in memory is always counted
- * (`hold`). Above three quarters of the limit, and for a client that would be refused, memory is evicted.
+ * `reserve` refuses new data if there is no room even without `replay`. `hold` always counts data that is already in memory.
  */
 export class MemoryBudget {
   readonly limitBytes: number;
@@ -62,9 +59,9 @@ export class MemoryBudget {
   }
 
   /**
-   * In a stage, the function that was added first is called first.
+   * Functions of one stage are called in the order of their addition.
    *
-   * @param evict returns an iterator. Each of its steps frees one part of the holder's memory at once, until enough is free.
+   * @param evict each step of its iterator frees a part of the holder's memory at once, until enough is free.
    */
   onShortage(stage: EvictionStage, evict: (holder: MemoryHolder) => Iterator<unknown> | undefined): void {
     this.#evictions.push({ stage, evict });
@@ -74,14 +71,14 @@ export class MemoryBudget {
     return new MemoryAccount(this, holder);
   }
 
-  /** True if `makeRoomFor` would succeed. If not, memory is evicted for the next time. */
+  /** If there is no room, memory is evicted for the next time. */
   hasRoomFor(holder: MemoryHolder, bytes: number): boolean {
     if (this.usedBytes + bytes <= this.calmBytes) return true;
     if (this.#missingBytes(holder, bytes, true) > 0) this.#evict(holder, bytes);
     return this.#missingBytes(holder, bytes, true) <= 0;
   }
 
-  /** Drops replay if needed, first the holder's own. @returns false if there is no room. */
+  /** Drops replay if needed, first the holder's own. */
   makeRoomFor(kind: MemoryKind, holder: MemoryHolder, bytes: number): boolean {
     const own = this.#useOf(holder);
     if (kind === "subscriptions" && own.lastingBytes + bytes > this.#shareBytes) return false;
@@ -121,7 +118,6 @@ export class MemoryBudget {
     if (this.usedBytes > this.calmBytes) this.#evict();
   }
 
-  /** @param holder one that would be refused; undefined if there is only an excess. */
   #evict(holder?: MemoryHolder, bytes = 0): void {
     // Evictions may use some memory for what they log or send.
     if (this.#isEvicting) return;
@@ -138,7 +134,7 @@ export class MemoryBudget {
   }
 
   /**
-   * One that asks for its share takes from those above theirs, the largest first, and from what all have abandoned; another one only from
+   * A client within its share takes from those above theirs, the largest first, and from what all have abandoned. Another one takes only
    * what it has abandoned itself.
    */
   #claim(holder: MemoryHolder, bytes: number): void {
@@ -163,11 +159,7 @@ export class MemoryBudget {
     return this.#usedByHolder.get(holder) ?? NO_USE;
   }
 
-  /**
-   * How much must be freed before the holder can use this many bytes more.
-   *
-   * @param isDropped true to count as if all droppable data was dropped.
-   */
+  /** @param isDropped true to count as if all droppable data was dropped. */
   #missingBytes(holder: MemoryHolder, bytes: number, isDropped = false): number {
     const own = this.#useOf(holder);
     const usedBytes = this.usedBytes - (isDropped ? this.#usedByKind.replay : 0);
@@ -187,12 +179,12 @@ export class MemoryAccount {
     this.holder = holder;
   }
 
-  /** Before it is allocated. @returns undefined if there is no room. */
+  /** Reserves before the allocation. @returns undefined if there is no room. */
   reserve(kind: MemoryKind, bytes: number): Reservation | undefined {
     return this.budget.makeRoomFor(kind, this.holder, bytes) ? this.hold(kind, bytes) : undefined;
   }
 
-  /** In use already, even above the limit. */
+  /** Counts what is in use already, even above the limit. */
   hold(kind: MemoryKind, bytes: number): Reservation {
     return new Reservation(this, kind, bytes);
   }
@@ -211,14 +203,14 @@ export class Reservation {
     account.budget.change(kind, account, bytes);
   }
 
-  /** Before it is allocated. @returns false if there is no room; nothing has changed then. */
+  /** Reserves before the allocation. @returns false if there is no room; nothing has changed then. */
   tryGrow(bytes: number): boolean {
     if (!this.#account.budget.makeRoomFor(this.#kind, this.#account.holder, bytes)) return false;
     this.resize(this.bytes + bytes);
     return true;
   }
 
-  /** To what is used now, even above the limit. Does nothing after the release. */
+  /** Counts what is used now, even above the limit. Does nothing after the release. */
   resize(bytes: number): void {
     if (this.#isReleased || bytes === this.bytes) return;
     const changeBytes = bytes - this.bytes;
@@ -232,7 +224,7 @@ export class Reservation {
   }
 }
 
-/** The memory of a text. With any character beyond Latin-1, V8 needs two bytes for each UTF-16 unit. Latin-1 itself counts twice, too. */
+/** With any character beyond Latin-1, V8 needs two bytes for each UTF-16 unit. Latin-1 itself counts twice, too. */
 export function textMemoryBytes(text: string, byteLength = Buffer.byteLength(text)): number {
   return byteLength === text.length ? byteLength : text.length * 2;
 }
@@ -240,7 +232,7 @@ export function textMemoryBytes(text: string, byteLength = Buffer.byteLength(tex
 /**
  * Room that costs clients something is made only after a while.
  *
- * @returns a function to be called whenever the memory is full: true if it has been so for the minimum, without a pause of that length.
+ * @returns a function to be called whenever the memory is full: true if it has been so for `minMs`, without a pause of that length.
  */
 export function lastingTime(minMs: number): (nowMs: number) => boolean {
   let sinceMs = 0;
@@ -334,8 +326,8 @@ export class Place<Value> {
 }
 
 /**
- * A linked list: a value moves or leaves at the same cost, wherever it is. In a Set, each search for the first value would pass the places
- * of removed ones.
+ * A value moves or leaves at the same cost, wherever it is. In a Set, each search for the first value would pass the places of removed
+ * ones.
  */
 export class LinkedOrder<Value> {
   readonly #end = new Place<Value>();
@@ -345,7 +337,7 @@ export class LinkedOrder<Value> {
     return later === this.#end ? undefined : later;
   }
 
-  /** Those before it leave the order, and come back at the end of their use. So each use pays for at most one step. */
+  /** Values before it leave the order, and come back at the end of their use. So each use pays for at most one step. */
   firstFree(isFree: (value: Value) => boolean): Value | undefined {
     for (let { first } = this; first !== undefined; first = this.first) {
       if (first.value !== undefined && isFree(first.value)) return first.value;

@@ -33,10 +33,9 @@ import { EventLog } from "./session/replay.ts";
 import type { Principal, Session } from "./session/session.ts";
 import { SessionStore } from "./session/store.ts";
 
-/** Added to the error if a server that gets only `initialize` does not know it. */
+/** For a server that gets only `initialize` and does not know it. */
 const ERA_HINT = "; a server without sessions needs MODERN=on, CHILD_ERA=auto or modern, and no ISOLATION=session";
 
-/** For a server that gets `server/discover` only. */
 const SESSIONS_HINT = "; a server with sessions needs CHILD_ERA=auto or legacy";
 
 /** Time for a second process to answer a discovery: this, or some times as long as the first process took to be ready. */
@@ -57,13 +56,11 @@ export class McpServer {
   readonly #sessions: SessionStore;
   readonly #replica: string;
   readonly #stateless: StatelessRequests | undefined;
-  /** The time that the first process took to be ready. */
   #bootMs = 0;
   readonly #endpoint: McpEndpoint;
   readonly #legacySse: LegacySse | undefined;
   #isLeaving = false;
 
-  /** @param policy of all lanes; undefined if there are no rules. */
   constructor(base: Context, program: ServerProgram, clientInfo: ClientInfo, policy?: ToolPolicy, activity?: RecentActivity) {
     const { isolation, modern } = base.config;
     // With ISOLATION=session, each client has a server of its own. Clients without a session could not be told apart.
@@ -118,7 +115,7 @@ export class McpServer {
     return [...names].filter((name) => typeof name === "string");
   }
 
-  /** Hidden tools too. */
+  /** Includes hidden tools. */
   listTools(timeoutMs: number): Promise<ToolList> {
     return this.#pool.shared.lane.tools.list(timeoutMs);
   }
@@ -139,7 +136,6 @@ export class McpServer {
     this.#isLeaving = true;
   }
 
-  /** Resolves when the last request in flight has ended. */
   async drain(): Promise<void> {
     for (const { streams } of this.#sessions.values()) streams.endStandalone();
     await this.#pool.drain();

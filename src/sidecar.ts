@@ -21,7 +21,7 @@ import { McpServer } from "./server.ts";
 import { keyName } from "./session/ids.ts";
 import type { Principal } from "./session/session.ts";
 
-/** With what the operator should know about who may call. */
+/** Operators are told who may call. */
 function logAddresses(context: Context, address: string, adminAddress: string | undefined): void {
   const { config, log } = context;
   const { host, port, path, adminAddr, authTokens } = config;
@@ -148,7 +148,6 @@ async function listen(
   }
 }
 
-/** For the advice of the command line. */
 function nameOption(error: Error): never {
   throw Object.assign(error, { option: "--admin-addr" });
 }

@@ -4,7 +4,7 @@ import type { Defects } from "./observe/log.ts";
 /** A longer timer fires at once. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** Off until it is set, and once it fires. It costs more than a call, so calls have one in common. */
+/** A timer costs more than a call, so calls have one in common. */
 export class Timer {
   atMs = Infinity;
   readonly #nowMs: () => number;
@@ -42,7 +42,7 @@ export class Timer {
 
 let lastTurn: Promise<void> = Promise.resolve();
 
-/** Each step of long work has a turn of the event loop of its own, and so has what follows the result. The works take turns. */
+/** Each step of long work has its own turn of the event loop, and so has what follows the result. The works take turns. */
 export async function runInSteps<Result>(work: Generator<undefined, Result>): Promise<Result> {
   let step: IteratorResult<undefined, Result> | undefined;
   for (;;) {
@@ -56,7 +56,7 @@ const MINUTE_MS = 60_000;
 /** The largest rounding error of sums of fractions of a millisecond. */
 export const ROUNDING_MS = 1e-3;
 
-/** A token bucket that is full at first. It gains `perMinute` tokens in a minute, evenly, and holds as many. */
+/** A token bucket that is full at first, and holds `perMinute` tokens. */
 export class RateLimit {
   readonly perMinute: number;
   #fullAtMs = -Infinity;
@@ -65,7 +65,7 @@ export class RateLimit {
     this.perMinute = perMinute;
   }
 
-  /** @returns undefined if a token was taken. Otherwise the time until the next token, in milliseconds, more than 0. */
+  /** @returns undefined if a token was taken; otherwise the milliseconds until the next token, more than 0. */
   take(nowMs: number): number | undefined {
     const waitMs = this.waitMs(nowMs);
     if (waitMs === undefined) this.#fullAtMs = Math.max(this.#fullAtMs, nowMs) + MINUTE_MS / this.perMinute;

@@ -5,7 +5,7 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 
 export const REQUEST_LOG_MODES = ["off", "errors", "all"] as const;
 
-/** Besides the message. docs/operations/logs.md describes them. */
+/** docs/operations/logs.md describes them. */
 export const LOG_FIELDS = [
   "lane",
   "childPid",
@@ -102,7 +102,7 @@ export function limitedLog(log: Log, nowMs: () => number): Log {
   });
 }
 
-/** Guards the code that handles events from outside: a defect fails only the reply of its event, or at worst its lane. */
+/** A defect in the handling of an event from outside fails only the reply of the event, or at worst its lane. */
 export class Defects {
   readonly #log: Log;
   readonly #counters: { defects: number };

@@ -9,8 +9,10 @@ import { execa } from "execa";
 const FULL_SCORE = 1000;
 
 /**
- * Returns how many processes of this cgroup the kernel has killed for lack of memory. The container, a group around it, or the machine may
- * have been short of it. Undefined if the system does not tell. @param root another one in tests.
+ * Counts the processes of this cgroup that the kernel has killed for lack of memory. The container, a group around it, or the machine may
+ * have been short of it.
+ *
+ * @param root another one in tests. @returns undefined if the system does not tell.
  */
 export function countMemoryKills(root = "/"): number | undefined {
   // cgroups(7): id:controllers:path. Version 2 has id 0 and no controllers.
@@ -26,9 +28,8 @@ export function countMemoryKills(root = "/"): number | undefined {
 }
 
 /**
- * While `start` runs, the sidecar has a higher score, which the new process and its children inherit. So the kernel ends them before the
- * sidecar when memory is short. A write after the start would miss children that a shell starts at once. Any user may raise the score of an
- * own process, and lower it to what it was.
+ * The new process and its children inherit a higher score, so the kernel ends them before the sidecar when memory is short. A write after
+ * the start would miss children that a shell starts at once. Any user may raise the score of an own process, and lower it to what it was.
  */
 export function withHigherScore<Started>(start: () => Started, root = "/"): Started {
   const file = join(root, "proc/self/oom_score_adj");
@@ -72,7 +73,7 @@ export interface ProcessExit {
   readonly signal: string | undefined;
   /** Such as ENOENT. */
   readonly spawnErrorCode: string | undefined;
-  /** Since the start. They need not be of this server. */
+  /** Counted since the start. The killed processes need not be of this server. */
   readonly hadMemoryKills?: boolean;
 }
 
@@ -89,7 +90,7 @@ export interface ProcessGroup {
   waitForEnd(timeoutMs: number): Promise<boolean>;
 }
 
-/** The process leads its own group, and the caller ends it, not Execa. Only this file uses Execa. */
+/** The process leads its own group. The caller ends it, not Execa. */
 export function startProcess({ command, args, env, cwd }: ChildCommand): ProcessGroup {
   const killsBefore = countMemoryKills() ?? Infinity;
   const subprocess = withHigherScore(() =>
@@ -134,7 +135,7 @@ export async function waitForGroupEnd(leaderPid: number, timeoutMs: number): Pro
   return true;
 }
 
-/** True if the group has a process, if only a zombie. The system does not reuse its number until then. */
+/** A zombie counts, since the system does not reuse the group's number until it is gone. */
 export function groupExists(leaderPid: number): boolean {
   try {
     return process.kill(-leaderPid, 0);

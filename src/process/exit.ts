@@ -12,8 +12,10 @@ const OTHER_PROGRAM = "; is it an MCP server that speaks on stdin and stdout?";
 const KILLED_CODE = 137;
 
 /**
- * Describes an exit that the sidecar did not request. @param awaited the method of the request that was not answered yet. @param refusal the error
- * that an earlier request of the same handshake got.
+ * Describes an exit that the sidecar did not request.
+ *
+ * @param awaited the method of the request that was not answered yet.
+ * @param refusal the error that an earlier request of the same handshake got.
  */
 export function describeExit(
   { exitCode, signal, spawnErrorCode, hadMemoryKills = false }: ProcessExit,
@@ -31,7 +33,7 @@ export function describeExit(
   return { kind: "clean-exit", reason: awaited === "initialize" ? `${end}${OTHER_PROGRAM}` : end };
 }
 
-/** A retry cannot repair these. Others, such as EAGAIN, mean that the machine is short of a resource. */
+/** A retry cannot repair these. Other codes, such as EAGAIN, mean that the machine is short of a resource. */
 const UNUSABLE_COMMAND_CODES: ReadonlySet<string> = new Set([
   "ENOENT",
   "EACCES",
@@ -81,8 +83,8 @@ const FRAMING =
   "the server puts Content-Length headers before its messages, as language servers do; MCP needs one message a line, so choose the server's mode for MCP, or correct it";
 
 /**
- * What the last lines of stderr show. The first match counts, so certain rules come first. A group of the pattern takes the place of `%`. A
- * rule may need one of some exit codes, and one of some words in the command.
+ * The first match in the last lines of stderr counts, so certain rules come first. A group of the pattern takes the place of `%`. A rule
+ * may need one of some exit codes, and one of some words in the command.
  */
 const RULES: readonly (readonly [
   pattern: RegExp,
@@ -169,7 +171,7 @@ const RULES: readonly (readonly [
 
 const MAX_SEARCHED_LENGTH = 1000;
 
-/** Returns what a line of stdout shows about a server whose messages cannot be read. @param reason that of skipping it. */
+/** Returns what a line of stdout shows about a server whose messages cannot be read. @param reason of skipping it. */
 export function causeOnStdout(fullLine: string, reason: string): string | undefined {
   const line = fullLine.slice(0, MAX_SEARCHED_LENGTH);
   if (/^Content-Length:\s*\d/i.test(line)) return FRAMING;
@@ -188,9 +190,7 @@ export function causeOnStdout(fullLine: string, reason: string): string | undefi
 /** uv and pipx may start any other program too. */
 const PYTHON = /^(?:python|pypy)[\d.]*$|^(?:uv|uvx|pipx)$|\.py$/;
 
-/**
- * With its remedy, for people: nothing depends on it. Undefined unless the cause is well known, because none is better than a wrong one.
- */
+/** Undefined unless the cause is well known, because none is better than a wrong one. Only people read it. */
 export function likelyCause(facts: ExitFacts): string | undefined {
   const { kind, isNoisy, wasReady, noiseCause } = facts;
   if (kind === "out-of-memory") return "the memory limit is too low for this server; raise the limit of the container";

@@ -14,23 +14,22 @@ import { OutputLog, type ServerLog } from "./output-log.ts";
 import type { UpstreamExit, UpstreamListener } from "./port.ts";
 import { boundedReaders, type OutputListener, OutputReader, StdinWriter } from "./stdio.ts";
 
-/** The server may exit by itself so long after the end of stdin; then it gets SIGTERM. */
+/** Time for the server to exit by itself after the end of stdin. */
 const STDIN_GRACE_MS = 1000;
 const TERM_GRACE_MS = 2000;
 /** Only a process in uninterruptible sleep outlasts this. */
 const KILL_GRACE_MS = 2000;
-/** For further output after the exit: a grandchild may hold the pipe open without ever writing to it. */
+/** A grandchild may hold the pipe open after the exit without ever writing to it. */
 const OUTPUT_AFTER_EXIT_MS = 500;
 
 /** 60 s become eight minutes. */
 const MAX_READY_TIMEOUT_FACTOR = 8;
 
-/** The program of a server, and what all its processes share. */
 export class ServerProgram {
   readonly command: ChildCommand;
   readonly start: typeof startProcess;
   readonly readers: Set<OutputReader>;
-  /** The limit of a start. What slows one process down, such as a download, slows down all. */
+  /** Shared, because what slows one process down, such as a download, slows down all. */
   readyTimeoutMs: number;
   readonly #longestTimeoutMs: number;
 
@@ -47,14 +46,14 @@ export class ServerProgram {
   }
 }
 
-/** One run of the MCP server: its process group, its handshake, and its output as messages. */
+/** One run of the MCP server. */
 export class Generation implements OutputListener {
   readonly number: number;
   readonly pid: number | undefined;
   readonly input: StdinWriter;
   readonly output: OutputReader;
   readonly handshake: Handshake;
-  /** When the server has exited, or was abandoned. No more messages are passed on. Never rejects. */
+  /** When the server has exited, or was abandoned. Never rejects. */
   readonly lost: Promise<ProcessExit>;
   /** When the process has exited, its last output is delivered, and no process of its group is left. Never rejects. */
   readonly ended: Promise<ProcessExit>;
@@ -66,17 +65,13 @@ export class Generation implements OutputListener {
   readonly #group: ProcessGroup;
   readonly #outputLog: OutputLog;
   readonly #lost = Promise.withResolvers<ProcessExit>();
-  /** False once the generation is lost. */
   #isHeard = true;
-  /** The process has exited. Its last output may not be delivered yet. */
+  /** The last output may not be delivered yet. */
   #isGone = false;
   /** Undefined before the stop. */
   #wasSilent: boolean | undefined;
 
-  /**
-   * @param readyTimeoutMs of the handshake.
-   * @param client that of a private server.
-   */
+  /** @param client set for a private server. */
   constructor(
     context: Context,
     { command, start, readers }: ServerProgram,
@@ -103,7 +98,6 @@ export class Generation implements OutputListener {
     this.lost = this.#lost.promise;
   }
 
-  /** With secrets masked. */
   describeEnd(exit: ProcessExit): UpstreamExit {
     const { redact } = this.#context.secrets;
     const { command, args, env } = this.#command;
@@ -118,9 +112,7 @@ export class Generation implements OutputListener {
     return { generation: this.number, kind, exitCode, signal, reason: redact(reason), likelyCause: likely, at: new Date(), stderrTail };
   }
 
-  /**
-   * Closes stdin, then sends SIGTERM to the process group, then SIGKILL, after bounded waits (MCP 2025-11-25, basic/lifecycle, shutdown).
-   */
+  /** Takes bounded time (MCP 2025-11-25, basic/lifecycle, shutdown). */
   async stop(kind: ExitKind, reason: string): Promise<void> {
     if (this.#isHeard) this.stopCause ??= { kind, reason };
     this.#wasSilent ??= this.output.outputs === 0;
@@ -148,7 +140,7 @@ export class Generation implements OutputListener {
     const abandon = (): void => {
       if (!this.#isGone) this.abandon("pipe-closed", `the server closed its ${pipe}`);
     };
-    // The exit is often seen a moment after the pipes close. It is then the cause to report.
+    // The exit is often seen a moment after the pipes close, and is then the cause to report.
     setTimeout(setImmediate, OUTPUT_AFTER_EXIT_MS, abandon).unref();
   }
 

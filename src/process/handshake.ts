@@ -60,19 +60,16 @@ export class HandshakeError extends Error {
 export interface Attempt {
   readonly method: typeof INITIALIZE | typeof DISCOVER;
   readonly request: string;
-  /** Added to the error of a server that supports other revisions only, or does not know the method. */
   readonly hint: string;
-  /** The `_meta` of each request to a server without sessions. */
   readonly meta?: Readonly<Record<string, unknown>>;
 }
 
-/** The sidecar's own `initialize`, with capabilities that all clients of the server have. */
+/** @param capabilities those that all clients of the server have. */
 export function initializeAttempt(clientInfo: ClientInfo, hint = "", capabilities: Readonly<Record<string, object>> = {}): Attempt {
   const params = { protocolVersion: NEWEST_LEGACY_PROTOCOL_VERSION, capabilities, clientInfo };
   return { method: INITIALIZE, request: JSON.stringify({ jsonrpc: "2.0", id: HANDSHAKE_ID, method: INITIALIZE, params }), hint };
 }
 
-/** The `initialize` of a private server's client, unchanged except for the id. */
 export function clientAttempt(initialize: RequestMessage): Attempt {
   return { method: INITIALIZE, request: requestToServer(initialize, HANDSHAKE_ID), hint: "" };
 }
@@ -88,7 +85,7 @@ export function discoverAttempt(clientInfo: ClientInfo, hint = ""): Attempt {
   return { method: DISCOVER, request, hint, meta };
 }
 
-/** How each generation of a server begins. A server of any era gets two attempts: the second one if it refuses the first. */
+/** A server of any era gets two attempts: the second one if it refuses the first. */
 export interface HandshakeScript {
   readonly first: Attempt;
   readonly second?: Attempt;
@@ -98,7 +95,6 @@ export interface HandshakeScript {
   initialized: string | undefined;
 }
 
-/** The handshake of one generation. */
 export class Handshake {
   /** Rejects on an error response, or after `timeoutMs`. The caller then stops the generation. */
   readonly result: Promise<UpstreamHandshake>;
@@ -117,7 +113,6 @@ export class Handshake {
   /** An error without an id counts as the response when this ends. */
   #unaddressed: NodeJS.Timeout | undefined;
 
-  /** @param onRefused called after an error response that ends it. */
   constructor(
     context: Context,
     script: HandshakeScript,
@@ -139,7 +134,7 @@ export class Handshake {
     input.send(outgoing(this.current.request));
   }
 
-  /** To be called while it is open. @returns false for a message that is not part of it. */
+  /** To be called while the handshake is open. @returns false for a message that is not part of it. */
   take(message: Message): boolean {
     if (message.kind === "notification") return false;
     // It may be about something else: then there is another response in a moment.
@@ -188,7 +183,7 @@ export class Handshake {
   }
 }
 
-/** As clients may read it, with secrets masked. */
+/** Secrets are masked, because clients may read it. */
 function masked({ text, id }: ResponseMessage, redactJson: Redact): ResponseMessage {
   const message = `The MCP server answered the handshake with an error of ${text.length} characters, which cannot be forwarded`;
   const generic = JSON.stringify({ jsonrpc: "2.0", id: id ?? null, error: { code: JsonRpcErrorCode.InternalError, message } });
@@ -198,8 +193,9 @@ function masked({ text, id }: ResponseMessage, redactJson: Redact): ResponseMess
 }
 
 /**
- * Reads the response to an attempt (MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, server/discover). @throws HandshakeError for an echo,
- * an error, or anything but a result of this method.
+ * Reads the response to an attempt (MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, server/discover).
+ *
+ * @throws HandshakeError for an echo, an error, or anything but a result of this method.
  */
 export function readHandshake(
   message: RequestMessage | ResponseMessage,

@@ -7,7 +7,7 @@ import { MAX_SECRET_LENGTH } from "../observe/redact.ts";
 import { Timer } from "../timers.ts";
 import { causeOnStdout } from "./exit.ts";
 
-/** Limits the log of a server's output. At the end of a period, one line has the number and size of the lines left out. */
+/** At the end of a period, one line has the number and size of the lines left out. */
 class OutputLimit {
   readonly #nowMs: () => number;
   readonly #periodMs: number;
@@ -23,7 +23,6 @@ class OutputLimit {
     this.#timer = new Timer(context, () => this.report());
   }
 
-  /** To be called once for each line. */
   allows(cost: number, bytes: number, fields: LogFields): boolean {
     const nowMs = this.#nowMs();
     if (nowMs >= this.#endMs) {
@@ -45,34 +44,31 @@ class OutputLimit {
   }
 }
 
-/** Added to each line of stderr for the other fields of the log line. */
+/** Estimate of the other fields of a log line. */
 const FIELDS_BYTES = 200;
-/** So that a server cannot fill the disk, or replace all earlier lines of a log with a limited size. */
+/** A server must not fill the disk, or replace all earlier lines of a log with a limited size. */
 const STDERR_PERIOD_MS = 60_000;
 const MAX_STDERR_BYTES = 25_000_000;
 const NOISE_PERIOD_MS = 10_000;
 const MAX_NOISE_LINES = 10;
 
-/** The number of different lines. Their hashes take about 200 kB. */
+/** The hashes of as many lines take about 200 kB. */
 const MAX_LINES = 1000;
 const MAX_COMPARED_LENGTH = 4096;
 /** Equal exits are logged at powers of two and at multiples of this: one an hour with the longest pause of the defaults. */
 const COUNT_INTERVAL = 256;
 
-/**
- * Logs the starts and exits of one server, and limits its output. Until the server is ready, a line that an earlier start has printed is
- * not logged again, and equal exits are counted.
- */
+/** Until the server is ready, a line that an earlier start has printed is not logged again, and equal exits are counted. */
 export class ServerLog {
   readonly stderrLimit: OutputLimit;
   readonly noiseLimit: OutputLimit;
-  /** The log of starts: at the level `debug` while exits are equal. */
+  /** The log of starts has the level `debug` while exits are equal. */
   log: Log;
   readonly #log: Log;
   /** Hashes, since the server was last ready. */
   readonly #lines = new Set<string>();
   #isReady = false;
-  /** The exit of a failed start, with the time of the first one that was equal, and their number. */
+  /** The exit of a failed start, with the time of the first equal one, and their number. */
   #exit: { readonly key: string; readonly since: string; count: number } | undefined;
 
   constructor(context: Context) {
@@ -86,7 +82,7 @@ export class ServerLog {
     );
   }
 
-  /** True if a failed start had printed this line too, as far as is known. Remembers the line. */
+  /** True if a failed start is known to have printed this line too. Remembers the line. */
   isRepeated(line: string): boolean {
     if (this.#isReady) return false;
     const { size } = this.#lines;
@@ -102,7 +98,7 @@ export class ServerLog {
     this.#lines.clear();
   }
 
-  /** @param isExpected true in a crash loop, or if the exit is no failure. */
+  /** @param isExpected true in a crash loop, or if the exit is not a failure. */
   exited(fields: LogFields, stderrTail: readonly string[], isExpected: boolean): void {
     const wasReady = this.#isReady;
     this.#isReady = false;
@@ -127,7 +123,7 @@ export class ServerLog {
   }
 }
 
-/** Without numbers, such as times and process ids, which differ each time. */
+/** Times and process ids differ each time. */
 function unvarying(line: string): string {
   return line.slice(0, MAX_COMPARED_LENGTH).replaceAll(/\d+/g, "#");
 }
@@ -174,10 +170,7 @@ export class OutputLog {
     if (this.#partial.length > MAX_PARTIAL_LENGTH) this.#partial = this.#log(secrets.redact(this.#partial), MAX_PARTIAL_LENGTH);
   }
 
-  /**
-   * Logs the first lines of each period, shortened, and counts the others. @param reason undefined if a message on the line was read
-   * nevertheless.
-   */
+  /** Counts lines after the first ones of each period. @param reason undefined if a message on the line was read nevertheless. */
   addNoise(line: string, reason?: string): void {
     const { counters, log, secrets } = this.#context;
     counters.dropped.noiseLines++;
@@ -204,7 +197,7 @@ export class OutputLog {
     this.#serverLog.noiseLimit.report();
   }
 
-  /** Returns the rest, of at most `restLength` UTF-16 units. */
+  /** @returns the rest, of at most `restLength` UTF-16 units. */
   #log(text: string, restLength: number): string {
     let rest = text;
     while (rest.length > restLength) {
@@ -222,7 +215,7 @@ export class OutputLog {
   }
 }
 
-/** Counts those in strings too, so the number is an estimate. */
+/** Braces in strings count too, so the number is an estimate. */
 function openBracesAfter(line: string, before: number): number {
   let open = before;
   for (let index = 0; index < line.length; index++) {

@@ -1,7 +1,7 @@
 import type { Message, Outgoing, OverlongLine, ResponseMessage } from "../mcp/message.ts";
 import type { ExitKind } from "../observe/record.ts";
 
-/** The lane's interface to the MCP server. `server.ts` connects the two. */
+/** The lane's interface to the MCP server. */
 export interface Upstream {
   /** Terminates a generation that cannot serve requests. The next one starts as after any exit. */
   restart(kind: "hung" | "tools-not-listed", reason: string): void;
@@ -27,9 +27,9 @@ export interface UpstreamStatus {
   readonly lastExit: UpstreamExit | undefined;
   /** Undefined while a generation runs. */
   readonly nextRetryAt: Date | undefined;
-  /** The number of pieces in which the stdout of the running generation has arrived. */
+  /** How many pieces of stdout of the running generation have arrived. */
   readonly outputs: number;
-  /** True while a part of it is read in steps, and more waits in its pipe. */
+  /** True while a piece is read in steps, and more waits in the pipe. */
   readonly isReading: boolean;
   readonly inputs: number;
 }
@@ -73,8 +73,9 @@ export interface UpstreamListener {
   /** Called even before `onReady`. */
   onMessage(message: Message): void;
   /**
-   * Other text precedes the response on its line. A client may have chosen it, if the server prints the text of its requests. @returns
-   * false if it was not used.
+   * Other text precedes the response on its line. A client may have chosen the response, if the server prints the text of its requests.
+   *
+   * @returns false if it was not used.
    */
   onResponseAfterText(response: ResponseMessage): boolean;
   onInvalidResponse(id: number, reason: string): void;

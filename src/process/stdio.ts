@@ -21,24 +21,23 @@ const CARRIAGE_RETURN = 13;
 const LINE_END = Buffer.of(NEWLINE);
 const MIN_BUFFER_BYTES = 1024;
 const EMPTY = Buffer.alloc(0);
-/** The buffer of a former long line, for the next one of any server, because allocation costs more than copying. */
+/** Long lines of all servers share this buffer, because allocation costs more than copying. */
 let spare = EMPTY;
 const MIN_SPARE_BYTES = 32 * 1024;
 const MAX_SPARE_BYTES = 2 * 1024 * 1024;
 
-/** The beginning, and the end, of a line that is discarded. */
 const END_BYTES = 256;
 
 /**
  * Splits UTF-8 into lines (MCP 2025-11-25, basic/transports, stdio). A line over the limit is discarded except for its ends, so that memory
- * stays bounded. An incomplete line has a buffer of at most twice its size, or a spare one.
+ * stays bounded.
  */
 export class LineDecoder {
   readonly #maxLineBytes: number;
   /** `next` has read the bytes before `#from`. */
   #chunk: Buffer = EMPTY;
   #from = 0;
-  /** The beginning of an incomplete line. It grows by doubling, so that many small chunks do not cost a copy each. */
+  /** Holds an incomplete line. It grows by doubling, so that many small chunks do not cost a copy each. */
   #buffer = EMPTY;
   #length = 0;
   #discarded: { readonly isForMemory: boolean; bytes: number; head: Buffer; tail: Buffer } | undefined;
@@ -61,7 +60,7 @@ export class LineDecoder {
     this.#from = 0;
   }
 
-  /** Returns the next line that is not empty; undefined if it is incomplete. */
+  /** Skips empty lines. @returns undefined if the next line is incomplete. */
   next(): string | OverlongLine | undefined {
     const chunk = this.#chunk;
     while (this.#from < chunk.length) {
@@ -138,9 +137,9 @@ function textOf(bytes: Buffer, start: number, end: number): string {
 const SHORT_MS = 1000;
 
 /**
- * Returns the readers of one program's output, and bounds their memory: there may be many servers, and each may keep its line incomplete
- * for ever. If memory stays short and incomplete lines take more than the largest line may, the longest ones are discarded. The output of a
- * private server counts for its client, so its lines also make room when another client asks for its share.
+ * Bounds the memory of one program's output: there may be many servers, and each may keep its line incomplete for ever. If memory stays
+ * short and incomplete lines take more than the largest line may, the longest ones are discarded. A private server's output counts for its
+ * client, so its lines also make room when another client asks for its share.
  */
 export function boundedReaders(budget: MemoryBudget): Set<OutputReader> {
   const readers = new Set<OutputReader>();
@@ -169,13 +168,13 @@ export interface OutputListener {
   onDefect(error: unknown): void;
 }
 
-/** Longest pause of stdout while memory is short, and time until the next one if it was in vain. */
+/** Longest pause of stdout while memory is short, and the time until the next one if it freed nothing. */
 const MAX_PAUSE_MS = 1000;
 const PAUSE_CHECK_MS = 20;
 const MAX_TURN_MS = 50;
 const LATER = Symbol("later");
 
-/** Reads stdout in order: bytes become lines, and lines messages. A long message is read in steps. Meanwhile, stdout is paused. */
+/** A long message is read in steps, while stdout is paused. */
 export class OutputReader {
   readonly client: MemoryHolder | undefined;
   readonly decoder: LineDecoder;
@@ -187,7 +186,7 @@ export class OutputReader {
   #nextPauseMs = 0;
   /** 0 before the first line of a turn. */
   #turnEndMs = 0;
-  /** Settles when the lines that wait for memory, for the next turn, or for the end of a long line are read. Undefined if none do. */
+  /** Settles when the lines that wait for memory, for the next turn, or for the end of a long line are read. Undefined if none wait. */
   later: Promise<void> | undefined;
   outputs = 0;
 
@@ -208,14 +207,13 @@ export class OutputReader {
     stdout.on("data", this.#push);
   }
 
-  /** The output that has arrived is read without a pause for memory, because the exit of the server waits for it. */
+  /** Output that has arrived is read without a pause for memory, because the exit of the server waits for it. */
   end(): void {
     this.#nextPauseMs = Infinity;
     // A last line without a newline counts.
     this.#push(LINE_END);
   }
 
-  /** To be called when the process is gone. */
   release(): void {
     this.#readers.delete(this);
     this.#held.release();
@@ -235,7 +233,8 @@ export class OutputReader {
   };
 
   /**
-   * Reads lines until a long one, until memory is short, or until this turn has taken its time: each line may be for thousands of sessions.
+   * Reads lines until a long one, until memory is short, or for the time of a turn: each line may be for thousands of sessions.
+   *
    * @returns the long line, LATER if there may be more to read, or undefined.
    */
   #read(): string | typeof LATER | undefined {
@@ -308,13 +307,12 @@ function* readLineInSteps(line: string): Generator<undefined, ServerReading> {
   return isPlain(reading) ? reading : yield* settle(line, reading);
 }
 
-/** Unless one line is longer. If a write is interrupted, all of its lines count as written, read or not. */
+/** One longer line is a batch of its own. If a write is interrupted, all of its lines count as written, read or not. */
 const MAX_BATCH_BYTES = 256 * 1024;
 
 /**
  * Writes lines in order, one write at a time. Lines that are sent during a write, or within one turn of the event loop, are written
- * together: one system call instead of many. A line is `written` from the call of `write` on. Until then it can be withdrawn, or taken back
- * after an exit.
+ * together: one system call instead of many. A line is `written` from the call of `write` on. Until then it can be withdrawn.
  */
 export class StdinWriter implements UpstreamInput {
   readonly #stream: Writable;
@@ -324,7 +322,7 @@ export class StdinWriter implements UpstreamInput {
   readonly #onBatchWritten: (() => void)[] = [];
   #isScheduled = false;
   #isWriting = false;
-  /** Nothing more is written, because the server can no longer answer. */
+  /** Set when the server can no longer answer. */
   isPaused = false;
   queuedBytes = 0;
   writes = 0;
@@ -350,7 +348,6 @@ export class StdinWriter implements UpstreamInput {
     this.queuedBytes -= line.byteLength ?? 0;
   }
 
-  /** The server cannot have seen these lines. */
   takeUnwritten(): Outgoing[] {
     const unwritten = this.#queue;
     this.#queue = [];

@@ -18,7 +18,6 @@ export type SupervisorFailure =
 
 const EXITED = "the MCP server has exited";
 
-/** Starts one MCP server, and restarts it after any exit, after a pause. */
 export class Supervisor implements Upstream {
   /** When a generation is ready for the first time. */
   readonly firstReady: Promise<UpstreamHandshake>;
@@ -28,7 +27,7 @@ export class Supervisor implements Upstream {
   /** Only slow starts of the shared server give more time: a client may send an `initialize` that its private server never answers. */
   readonly #isShared: boolean;
   readonly #client: MemoryHolder | undefined;
-  /** Set until the first handshake or restart of a process that shows if the server supports an era. Its end is no failure. */
+  /** Set until the first handshake or restart of a process that shows if the server supports an era. Its end is not a failure. */
   #probeTimeoutMs: number | undefined;
   readonly #serverLog: ServerLog;
   readonly #stopping = new AbortController();
@@ -41,10 +40,8 @@ export class Supervisor implements Upstream {
   #state: Exclude<UpstreamStatus["state"], "stopping"> = "starting";
   #generationCount = 0;
   #loss: { readonly generation: Generation; readonly exit: ProcessExit; readonly beginsCrashLoop: boolean } | undefined;
-  /** At most as many as make a crash loop. */
   readonly #exitsMs: number[] = [];
   #isLooping = false;
-  /** Since the last stable run. */
   #streak = 0;
   #readyAt: Date | undefined;
   #lastExit: UpstreamExit | undefined;
@@ -53,8 +50,8 @@ export class Supervisor implements Upstream {
   #getsMoreTime = false;
 
   /**
-   * @param client that of a private server.
-   * @param probeTimeoutMs the limit of the first start, if that shows if the server supports an era.
+   * @param client set for a private server.
+   * @param probeTimeoutMs the limit of a first start that shows if the server supports an era.
    */
   constructor(context: Context, program: ServerProgram, script: HandshakeScript, client?: MemoryHolder, probeTimeoutMs?: number) {
     [this.#context, this.#program, this.#script, this.#client, this.#probeTimeoutMs] = [context, program, script, client, probeTimeoutMs];
@@ -64,9 +61,7 @@ export class Supervisor implements Upstream {
     this.#ending = AbortSignal.any([this.#stopping.signal, context.kill]);
   }
 
-  /**
-   * To be called once. @returns the reason why the supervisor has given up, or undefined after `stop`. Rejects only because of a defect.
-   */
+  /** To be called once. @returns why the supervisor has given up; undefined after `stop`. Rejects only because of a defect. */
   run(listener: UpstreamListener, observers: readonly UpstreamObserver[] = []): Promise<SupervisorFailure | undefined> {
     this.#listener = listener;
     this.#observers = observers;
@@ -100,9 +95,10 @@ export class Supervisor implements Upstream {
 
   /**
    * Runs generations until it gives up or is stopped. p-retry makes the pauses: each exit is a failed attempt. They double while runs are
-   * short; a handshake alone does not reset them, only a stable run does. In a crash loop, each is the longest. When this changes, the pauses
-   * begin anew. Chance takes up to a quarter off the longest pause, and up to 1/16 off the factor 2, because many sidecars that lost the same
-   * dependency would restart in step otherwise. It is drawn when the pauses begin: the options of p-retry are fixed from then on.
+   * short; only a stable run resets them, not a handshake. In a crash loop, each is the longest. When this changes, the pauses begin anew.
+   *
+   * Chance takes up to a quarter off the longest pause, and up to 1/16 off the factor 2. Otherwise, many sidecars that lost the same
+   * dependency would restart in step. It is drawn when the pauses begin, because the options of p-retry are fixed from then on.
    */
   async #supervise(listener: UpstreamListener): Promise<SupervisorFailure | undefined> {
     const { restartBackoffMs, restartMaxMs, restartLimit = Infinity } = this.#context.config;
@@ -131,10 +127,7 @@ export class Supervisor implements Upstream {
     }
   }
 
-  /**
-   * Rejects when the generation is lost, unless the pauses begin anew: after a stable run, and when a crash loop begins or ends. @param
-   * attempt counted from 1 since the pauses began.
-   */
+  /** Rejects when the generation is lost, unless the pauses begin anew. @param attempt counted from 1 since the pauses began. */
   async #run(listener: UpstreamListener, attempt: number): Promise<void> {
     if (attempt === 1 && this.#loss !== undefined) throw new Error(EXITED);
     const { config, defects, log, nowMs } = this.#context;
@@ -185,9 +178,10 @@ export class Supervisor implements Upstream {
   }
 
   /**
-   * Counts an exit. Detects crash loops by intensity and period, as Erlang's supervisors do. A crash loop lasts until a run is longer than
-   * a whole period, because the rare restarts alone would spread the exits until they look harmless. @param runMs from ready to exit; 0 for
-   * a run that was never ready. @returns true if this exit begins a crash loop.
+   * Detects crash loops by intensity and period, as Erlang's supervisors do. A crash loop lasts until a run is longer than a whole period,
+   * because the rare restarts alone would spread the exits until they look harmless.
+   *
+   * @param runMs from ready to exit; 0 for a run that was never ready.
    */
   #beginsCrashLoop(runMs: number): boolean {
     const { nowMs, config } = this.#context;
@@ -207,7 +201,7 @@ export class Supervisor implements Upstream {
     this.#getsMoreTime = isTooSlow && this.#program.readyTimeoutMs > timeoutMs;
   }
 
-  /** Decides about a restart. Resolves when the pause may begin: when no process of the group is left. Throws if there is no restart. */
+  /** Resolves when the pause may begin: when no process of the group is left. Throws if there is no restart. */
   readonly #afterLoss = async ({ error, retryDelay: pauseMs, retriesLeft }: RetryContext): Promise<void> => {
     // A defect.
     if (this.#loss === undefined) throw error;
@@ -222,7 +216,6 @@ export class Supervisor implements Upstream {
     } else {
       this.#serverLog.exited(fields, stderrTail, this.#isLooping || this.#probeTimeoutMs !== undefined);
       if (this.#isShared && config.keepTrying === false && this.#readyAt === undefined) {
-        // The caller of `run` logs it.
         this.#failure = { kind: "never-ready", exit: lastExit };
       } else if (retriesLeft <= 0) {
         this.#failure = { kind: "restart-limit", restarts };
@@ -230,7 +223,7 @@ export class Supervisor implements Upstream {
       } else if (beginsCrashLoop) log.error({ ...fields, stderrTail }, "mcp server failed: crash loop");
     }
     this.#state = this.#failure === undefined && !this.#isLooping ? "backing-off" : "failed";
-    // The earliest time. It is set again when the pause begins.
+    // The time is set again when the pause begins.
     if (this.#failure === undefined) this.#nextRetryAt = new Date(Date.now() + pauseMs);
     this.#tellLost(generation, lastExit);
     const { exitCode, signal } = await generation.ended;

@@ -19,7 +19,7 @@ import type { StatelessRequest } from "./request-check.ts";
 
 /** Further questions join the first one: a server that asks several at once sends them together. */
 const SETTLE_MS = 40;
-/** A server sees that its questions are still open. Its SDK gives up after 60 s without a sign. */
+/** The SDK of a server gives up after 60 s without progress. */
 const PROGRESS_MS = 20_000;
 
 /** The server has answered these calls. After any other error, the call is gone. */
@@ -27,9 +27,9 @@ const KEPT_ERRORS: ReadonlySet<string> = new Set(["UPSTREAM_RESPONSE_TOO_LARGE",
 
 /**
  * A call that may need several requests of its client: each result `input_required` ends one, and the answers come with the next (MCP
- * 2026-07-28, basic/utilities/mrtr). The server sees one call, and gets responses to its own requests.
+ * 2026-07-28, basic/utilities/mrtr). The server sees one call.
  *
- * The call has the reply of the client's current request. Between two, it is parked, with a reply whose response is kept here.
+ * Between two requests the call is parked, with a reply that keeps the response here.
  */
 export class AskingCall implements Askable, ReplyTarget {
   readonly memory: MemoryAccount;
@@ -42,7 +42,7 @@ export class AskingCall implements Askable, ReplyTarget {
   readonly #questions: Questions;
   readonly #parked: ParkedCalls;
   readonly #binding: string;
-  /** From the client's first request, by key. Each is used once. */
+  /** Answers of the client's first request, by key. Each is used once. */
   readonly #early: Map<string, string>;
   #call: ClientCall | undefined;
   #transforms: readonly Transform[] = [];
@@ -112,7 +112,7 @@ export class AskingCall implements Askable, ReplyTarget {
     this.#settleSoon();
   }
 
-  /** Ends the call at the server, and answers in place of a client that has not come back. */
+  /** Answers in place of a client that has not come back. */
   expire(reason: string): void {
     this.#outcome?.memory.release();
     const call = this.#call;
@@ -175,7 +175,6 @@ export class AskingCall implements Askable, ReplyTarget {
   }
 }
 
-/** Differs between requests with another method, name or arguments. */
 function bindingOf({ method, text, outline }: RequestMessage): string {
   const spans = [Slot.toolName, Slot.uri, Slot.arguments].map((slot) => outline.span(slot));
   const parts = spans.map((span) => span && text.slice(span.start, span.end));
@@ -186,7 +185,7 @@ function bindingOf({ method, text, outline }: RequestMessage): string {
 
 const STATE_BYTES = 24;
 
-/** The calls whose clients were asked. The next request of a client finds its call by the `requestState` of its last result, once. */
+/** The next request of a client finds its parked call by the `requestState` of its last result, once. */
 export class ParkedCalls {
   readonly #context: Context;
   readonly #replica: string;
@@ -213,7 +212,6 @@ export class ParkedCalls {
     return this.#of(holder).length > 0;
   }
 
-  /** @returns the state for the client's next request, or why the call cannot wait. */
   add(call: AskingCall): string | { readonly refusal: string } {
     const { config, draining } = this.#context;
     if (draining.aborted) return { refusal: "The sidecar is shutting down" };
@@ -328,7 +326,7 @@ export class SharedQuestions {
   #onCallChanged(call: Call): void {
     const { calls } = this.questions;
     if (call.state === "ended") {
-      // Until the server has read that a call was given up, a question may be about it. The response to a ping shows it.
+      // A question may be about an abandoned call until the server has read its cancellation. The response to a ping shows that.
       if (calls.sent.hasUnreadAbandoned && !this.#isPinged) {
         this.#isPinged = true;
         calls.requestOwn("ping", {}, () => (this.#isPinged = false));

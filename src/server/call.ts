@@ -14,7 +14,7 @@ export type CallVerdict = SidecarError | { readonly resultText: string };
 export type Outcome = ResponseMessage | CallVerdict | "dismissed" | "unread";
 
 /**
- * Checks a call before it is sent. Calls `onVerdict` once, now or later: with undefined if the call may be sent.
+ * Calls `onVerdict` once, now or later: with undefined if the call may be sent.
  *
  * @returns a function that stops the check; undefined if it is over.
  */
@@ -23,15 +23,11 @@ export type CallCheck = (onVerdict: (verdict: CallVerdict | undefined) => void) 
 export interface CallLimits {
   readonly timeoutMs?: number;
   readonly timeoutSetting?: "REQUEST_TIMEOUT_MS" | "TOOL_TIMEOUTS_MS" | undefined;
-  /** The semaphore of its tool, or of the sidecar's requests in the background. */
   readonly semaphore?: Semaphore;
   readonly check?: CallCheck | undefined;
 }
 
-/**
- * Answers a request with an empty result if a later one has made it outdated: callers take turns, so the server may get them in another
- * order.
- */
+/** Answers a request with an empty result if a later one has outdated it: callers take turns, so the order at the server may differ. */
 export function sendIf(isCurrent: () => boolean): CallLimits {
   return {
     check: (onVerdict) => {
@@ -43,7 +39,7 @@ export function sendIf(isCurrent: () => boolean): CallLimits {
 
 export type RequestDecision =
   | {
-      /** Send it within these limits. The policy's limits of a tool call come first. */
+      /** The policy's limits of a tool call come before these. */
       readonly kind: "carry";
       readonly onEnded?: (hasResult: boolean) => void;
       readonly limits?: CallLimits;
@@ -74,7 +70,6 @@ const TEXT_COPIES = 2;
 
 /** A map whose keys take turns. The next one comes first, and a new one last. */
 export class Turns<Key, Value> extends Map<Key, Value> {
-  /** Ends the turn of a key. Its next one comes after all others. */
   rotate(key: Key): void {
     const value = this.get(key);
     if (value === undefined) return;
@@ -152,9 +147,8 @@ export class Call implements Outgoing {
    */
   readonly kind: "client" | "sidecar" | "notification" | "initialize" | "waiting";
   /**
-   * `checking` while its arguments are checked, with a slot. `passed` to the stdin of the current generation. `parked` while the server has
-   * it, but no request of the client, which was asked. `suspended` while its client waits for a later request of it. Only `Calls` changes
-   * it.
+   * `checking` while its arguments are checked, with a slot. `passed` to the stdin of the current generation. `parked` while its client was
+   * asked and has no request here. `suspended` while it waits for its repetition at the server. Only `Calls` changes it.
    */
   state: "queued" | "checking" | "passed" | "parked" | "suspended" | "ended" = "queued";
   /** The queue keeps the order of each owner, and is fair between them: sessions, clients, the sidecar. */
@@ -184,11 +178,10 @@ export class Call implements Outgoing {
   timeoutSetting: CallLimits["timeoutSetting"];
   /** When its time began: with its acceptance, or with its last full renewal. */
   beganAtMs = Infinity;
-  /** When it times out; `extend` moves it. */
   deadlineMs = Infinity;
   /** When a slow call's response begins as an event stream; Infinity once it has, or if nobody waits. */
   slowAtMs = Infinity;
-  /** True if its client has seen progress or a question: it must not begin again. */
+  /** Its client has seen progress or a question. */
   mustNotRestart = false;
   /** `due` while it waits to be sent again; `done` after that. */
   retry: "none" | "due" | "done" = "none";
@@ -232,7 +225,6 @@ export class Call implements Outgoing {
     this.deadlineMs = nowMs + this.timeoutMs;
   }
 
-  /** Renews its time, because it shows progress or the server waits for the client. */
   extend(nowMs: number): void {
     if (this.state !== "passed" || !this.isWritten) return;
     const lastMs = this.beganAtMs + this.timeoutMs * MAX_RENEWED_TIMES;
@@ -246,7 +238,7 @@ export function isOfClient(call: Call): call is ClientCall {
   return call.kind === "client";
 }
 
-/** Returns a line that a client has caused, for this generation only. It counts for the client until it is written. */
+/** The line counts for the client until it is written, and is for this generation only. */
 export function createLine(account: MemoryAccount, text: string): Outgoing {
   const byteLength = Buffer.byteLength(text);
   const memory = holdMessage(account, text, byteLength);
@@ -279,7 +271,6 @@ const MAX_ABANDONED = 1000;
 
 /** What one generation of the server has been sent: of whom, and what it has surely read. It reads in the order of ids. */
 export class SentMessages {
-  /** True if all that clients have sent is of one principal. */
   hasOnePrincipal = true;
   highestAnsweredId = 0;
   readonly #ids: RequestIds;
@@ -320,7 +311,6 @@ export class SentMessages {
     return reason;
   }
 
-  /** True if the server may not have read yet that a request was abandoned. */
   get hasUnreadAbandoned(): boolean {
     return this.#lastIdAtAbandon >= this.highestAnsweredId;
   }

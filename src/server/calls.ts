@@ -70,7 +70,6 @@ export class Calls {
   readonly #log: Log;
   readonly isWaitingForClient: () => boolean;
   readonly #ids = new RequestIds();
-  /** To the current generation. */
   sent = new SentMessages(this.#ids);
   /** May fire too early: an end does not move it, so a call that ends soon costs it nothing. */
   readonly #timer: Timer;
@@ -107,7 +106,7 @@ export class Calls {
     return { requestsInFlight, suspended, waiting, queuedBytes: queuedBytes + (this.input?.queuedBytes ?? 0) };
   }
 
-  /** Those that the server has declared; none before its first handshake. */
+  /** Empty before the first handshake. */
   get capabilities(): JsonObject {
     return readCapabilities(this.lastHandshake?.resultText ?? "{}");
   }
@@ -175,10 +174,8 @@ export class Calls {
   }
 
   /**
-   * Queues a request until the server is ready, and routes it again then.
-   *
+   * @param onReady routes the request again when the server is ready.
    * @param onFailed called instead if it waits for too long, or the queue is full.
-   * @param semaphore whose slots it needs too.
    */
   holdRequest(
     { owner, reply, request }: HeldRequest,
@@ -270,7 +267,7 @@ export class Calls {
   /** @returns the error if there is no room for a line that may be held. A single one may exceed the limit. */
   roomError(text: string, queuedBytes = this.queue.queuedBytes + (this.input?.queuedBytes ?? 0)): SidecarError | undefined {
     const roomBytes = this.context.config.maxQueuedBytes - queuedBytes;
-    // A UTF-16 unit has at most three bytes. The exact size is computed only if this estimate is too large.
+    // A UTF-16 unit has at most three bytes, so the exact size is rarely needed.
     const hasRoom = queuedBytes === 0 || text.length * 3 <= roomBytes || Buffer.byteLength(text) <= roomBytes;
     return hasRoom ? undefined : overloaded("its input queue is full");
   }
@@ -371,7 +368,7 @@ export class Calls {
     for (const onChanged of this.onChanged) onChanged(call);
   }
 
-  /** Continues with the next request of its client, which has a time of its own. */
+  /** The client's next request has a time of its own. */
   resume(call: Call): void {
     const acceptedAtMs = call.reply?.acceptedAtMs ?? 0;
     call.reply?.accept();
@@ -385,7 +382,7 @@ export class Calls {
   }
 
   /**
-   * The server has answered it without ending it. Its client goes on waiting.
+   * The server has answered without ending the call. Its client goes on waiting.
    *
    * @param isAsked true if a person answers, which takes more time than the call has.
    */
@@ -455,7 +452,7 @@ export class Calls {
   /**
    * Queues calls of clients for the next generation: first those to send again, then those that were never sent. Fails the others.
    *
-   * @returns the number of clients' calls that failed.
+   * @returns how many clients' calls failed.
    */
   onLost(unwritten: readonly Outgoing[], describe: (call: Call) => SidecarError): number {
     const { config, nowMs } = this.context;
@@ -642,7 +639,6 @@ export class Calls {
     const nowMs = this.context.nowMs();
     const retried: Call[] = [];
     for (const call of this.#all) {
-      // The lost generation may have left it unwritten.
       call.sentAtMs = undefined;
       // Each generation gets new requests of the sidecar itself.
       if (!call.isWritten || call.kind === "sidecar" || !call.isKept || call.retry !== "none") continue;

@@ -25,10 +25,10 @@ const TOO_MANY = `This client has ${MAX_URIS} subscriptions, its limit; end some
 const NO_MEMORY = "The sidecar has no memory left for another subscription; end some first";
 const SUBSCRIPTION_BYTES = 512;
 
-/** Sent once to a new server, for any number of changes that the former one was notified of. */
+/** One notification stands for all changes that the former server was told of. */
 const ROOTS_CHANGED = '{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}';
 
-/** What one client wants. Levels are indexes of LEVELS. */
+/** Levels are indexes of LEVELS. */
 interface Wants {
   level: number | undefined;
   /** The newest that a server has accepted, and the number of its request. */
@@ -38,11 +38,11 @@ interface Wants {
 
 interface Resource {
   isConfirmed: boolean;
-  /** By client: if one of its requests had a result, and how many are in flight. */
+  /** `isConfirmed` once one of the client's requests had a result. */
   readonly subscriptions: Map<Caller, { isConfirmed: boolean; requestsInFlight: number; readonly memory: Reservation }>;
 }
 
-/** What clients want of a server without a further request: log, watch resources, announce changes. It outlives each process. */
+/** What clients want of a server without a further request: logs, updates of resources, changes of lists. It outlives each process. */
 export class DesiredState {
   haveRootsChanged = false;
   readonly listeners = new Set<Caller>();
@@ -72,7 +72,7 @@ export class DesiredState {
 
   /**
    * @returns a function for the end of the request: after an error, the former level holds again, unless the client has asked for another
-   * one. Undefined if it is not a level.
+   *   one. Undefined if the name is not a level.
    */
   setLevel(caller: Caller, name = ""): ((isAccepted: boolean) => void) | undefined {
     const level = LEVELS.indexOf(name);
@@ -87,7 +87,7 @@ export class DesiredState {
   }
 
   /**
-   * Stays if any of its requests has a result.
+   * The subscription stays if any of the client's requests has a result.
    *
    * @returns `isCurrent`, false once the client has unsubscribed, and `onEnded` for the end of the request; or why it is rejected.
    */
@@ -114,7 +114,7 @@ export class DesiredState {
     return { isCurrent, onEnded };
   }
 
-  /** Whatever the server answers. @returns true if the resource has none left. */
+  /** @returns true if no client is subscribed to the resource any more, whatever the server answers. */
   unsubscribe(caller: Caller, uri: string): boolean {
     this.#clients.get(caller)?.uris.delete(uri);
     const subscriptions = this.#resources.get(uri)?.subscriptions;
@@ -133,11 +133,11 @@ export class DesiredState {
     return this.#resources.get(uri)?.isConfirmed === true;
   }
 
-  /** Also those of a parent in its hierarchy (MCP 2025-11-25, schema, ResourceUpdated). */
+  /** Updates of a child reach the subscribers of its parents too (MCP 2025-11-25, schema, ResourceUpdated). */
   subscribersOf(uri: string | undefined): ReadonlySet<Caller> {
     const found = new Set<Caller>();
     if (uri === undefined) return found;
-    // Iterates over the subscriptions, which are bounded. The parts of a server's URI are not.
+    // Subscriptions are bounded. The parts of a server's URI are not.
     for (const [subscribed, { subscriptions }] of this.#resources) {
       if (!uri.startsWith(subscribed)) continue;
       const isCovered = uri.length === subscribed.length || subscribed.endsWith("/") || uri.charAt(subscribed.length) === "/";
@@ -198,13 +198,13 @@ function subscriptionBytes(uri: string): number {
 }
 
 /**
- * Brings the desired state to a server with sessions: the most verbose level, the first subscription to a resource and the last end of one,
- * by the client's own request if there is one.
+ * Brings the desired state to a server with sessions: the most verbose level, the first subscription to a resource and the end of the last.
+ * The client's own request is used if there is one.
  */
 export class LegacyDriver {
   readonly #calls: Calls;
   readonly #state: DesiredState;
-  /** Then the server gets the client's requests even if they change nothing. */
+  /** A private server gets the client's requests even if they change nothing. */
   isPrivate: boolean;
   #sentLevel: string | undefined;
 
@@ -253,7 +253,7 @@ export class LegacyDriver {
     return { kind: "carry", limits: sendIf(() => !this.#state.has(uri)) };
   }
 
-  /** Restores what former servers have accepted. Requests that wait come after it, and may change it. */
+  /** Requests that wait come after this, and may change it. */
   onReady(): void {
     const calls = this.#calls;
     const state = this.#state;
@@ -307,12 +307,10 @@ interface Listening {
 }
 
 /**
- * Brings the desired state to a server without sessions: one subscription has all that sessions want. For another filter, a new request is
- * opened, and the former one ends when the server has acknowledged the new one. So no notification is lost (MCP 2026-07-28,
- * basic/utilities/subscriptions).
+ * Brings the desired state to a server without sessions: one subscription has all that sessions want. If they want something else, the
+ * former one ends when the server has acknowledged the new one, so no notification is lost (MCP 2026-07-28, basic/utilities/subscriptions).
  *
- * The server rejects a filter as a whole. If several resources are new in it, they are tried one by one, so that each client gets the
- * answer about its own.
+ * The server rejects a filter as a whole. New resources of a rejected one are tried one by one, so that each client gets its own answer.
  */
 export class ModernDriver {
   readonly #calls: Calls;
@@ -322,7 +320,7 @@ export class ModernDriver {
   #capabilities: JsonObject = {};
   #current: Listening | undefined;
   #next: Listening | undefined;
-  /** They wait for the answer about this URI: false if the server has rejected it. */
+  /** Called with the answer about this URI: false if the server has rejected it. */
   readonly #waiting = new Map<(isAccepted: boolean) => void, string>();
   /** Tried again if a client subscribes to them. */
   readonly #rejectedUris = new Set<string>();
@@ -352,7 +350,7 @@ export class ModernDriver {
     return onEnded === undefined ? refuse(JsonRpcErrorCode.InvalidParams, `level must be a log level: ${LEVEL_NAMES}`) : EMPTY_RESULT;
   }
 
-  /** Answered when the server has acknowledged the wider subscription, so no later update is missed. */
+  /** The response follows the acknowledgement of the wider subscription, so no later update is missed. */
   subscribe(caller: Caller, uri: string | undefined): RequestDecision {
     const { resources } = this.#capabilities;
     if (!isJsonObject(resources) || resources["subscribe"] !== true) return unavailable("resources/subscribe");
@@ -427,7 +425,7 @@ export class ModernDriver {
     this.update();
   }
 
-  /** Opens a subscription if something else is wanted now. Does nothing while no server is ready. */
+  /** Does nothing while no server is ready. */
   update(): void {
     if (this.#handshake === undefined) return;
     // Only two are open at a time. Later changes come with the next one.
@@ -443,7 +441,7 @@ export class ModernDriver {
     return this.#current?.filter.uris ?? NONE;
   }
 
-  /** The sidecar itself wants to know of changed tools, and each session of all lists. */
+  /** The sidecar itself needs changes of tools. */
   get #wanted(): SubscriptionFilter {
     const lists: typeof ALL_LISTS = this.#state.listeners.size > 0 ? ALL_LISTS : new Set(["tools"]);
     return supportedPart({ lists, uris: this.#state.uris, tasks: NONE }, this.#capabilities);

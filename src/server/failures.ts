@@ -3,13 +3,12 @@ import { type ErrorDetails, SidecarError, type SidecarErrorCode } from "../mcp/e
 import type { UpstreamExit, UpstreamStatus } from "../process/port.ts";
 import { type Call, type Effect, effectOf } from "./call.ts";
 
-/** Long before the idle timeout, a client may end its session. */
+/** A client may end its session long before the idle timeout. */
 const MAX_RETRY_AFTER_SECONDS = 30;
-/** If all sessions are in use. Calls end after seconds, but streams are open for longer. */
+/** Calls end after seconds, but streams are open for longer. */
 const RETRY_SESSION_SECONDS = 5;
 
-// The errors of the lane, for a person or a model. `sent`: a generation has received the request, at least in part. `effect`: that of
-// sending it again.
+// `sent`: a generation has received the request, at least in part. `effect`: what sending it again does.
 
 export function requestTimedOut(
   { method, toolName, timeoutSetting }: Pick<Call, "method" | "toolName" | "timeoutSetting">,
@@ -71,7 +70,7 @@ export function internalError(sent: boolean): SidecarError {
   return new SidecarError("INTERNAL_ERROR", `The request failed because of a defect in the sidecar. ${outcome(sent, "unknown")}`, { sent });
 }
 
-/** As in MCP 2025-11-25, server/tools, error handling. */
+/** MCP 2025-11-25, server/tools, error handling. */
 export function toolNotFound(name: unknown, sent = false): SidecarError {
   const shown = typeof name === "string" ? shorten(name) : "the call has no name";
   const advice = sent ? OUTCOMES.unknown : "The call was not sent; call a tool that tools/list returns.";
@@ -146,7 +145,7 @@ export function sessionOutdated(missing: string): SidecarError {
   return new SidecarError("SESSION_NOT_FOUND", message);
 }
 
-/** @param limitBytes undefined if it was discarded because the memory was full. */
+/** @param limitBytes undefined if the memory was full. */
 export function responseTooLarge(method: string, bytes: number, limitBytes: number | undefined, effect = effectOf(method)): SidecarError {
   const reason = limitBytes === undefined ? "and MEMORY_BUDGET_BYTES was used up" : `more than ${limitBytes}`;
   const message = `The response of the MCP server to ${shorten(method)} was discarded: it has ${bytes} bytes, ${reason}.`;

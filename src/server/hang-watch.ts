@@ -4,24 +4,24 @@ import type { Calls } from "./calls.ts";
 import { Timer } from "../timers.ts";
 
 /**
- * Restarts a generation that runs but does not respond. Timeouts alone may be due to one client's calls. So after HUNG_TIMEOUTS in a row of a
- * silent server, the sidecar sends a ping, and restarts it if it then writes nothing in time. Any output shows that it is alive.
+ * Restarts a generation that runs but does not respond. Timeouts alone may be due to one client's calls. So after HUNG_TIMEOUTS in a row of
+ * a silent server, it gets a ping, and is restarted if it then writes nothing in time.
  *
  * The time is REQUEST_TIMEOUT_MS, or that of the longest call in flight: a server with one thread may not read before. It begins when the
  * server has taken the ping, and again whenever it takes something before.
  *
- * It counts: timeouts of clients' requests, of the first `tools/list` if the tools must be known, and of pings while the server is idle
- * (PING_INTERVAL_MS); and requests that clients give up, as one, if the server has been silent for REQUEST_TIMEOUT_MS. A request must have
- * been sent after the last message and the last timeout that counted. So those that time out together count once.
+ * These timeouts count: of clients' requests, of the first `tools/list` if the tools must be known, and of pings of an idle server
+ * (PING_INTERVAL_MS). Abandoned requests count as one, after REQUEST_TIMEOUT_MS of silence. A request must have been sent after the last
+ * message and the last timeout that counted. So those that time out together count once.
  */
 export class HangWatch {
   readonly #calls: Calls;
   #timeouts = 0;
   /** Requests up to this `sentNumber` do not count. */
   #lastIgnored = 0;
-  /** No message has this number: at the first tick, the server was not silent for a whole interval. */
+  /** No message has this number: the server was not silent for a whole interval before the first tick. */
   #messageAtTick = -1;
-  /** When the first request was sent that a client gave up and that may count. */
+  /** When the first abandoned request was sent that may count. */
   #abandonedSinceMs: number | undefined;
   #isPinged = false;
   readonly #tick: Timer;
@@ -39,7 +39,6 @@ export class HangWatch {
     this.#tick.clear();
   }
 
-  /** The server may have sent a message since the last timeout that counted. */
   #update(): void {
     const { lastMessageNumber } = this.#calls;
     if (lastMessageNumber <= this.#lastIgnored) return;
@@ -50,8 +49,8 @@ export class HangWatch {
 
   onTimeout(call: Call): void {
     this.#update();
-    // The timeouts of pings are counted by their interval. Other requests of the sidecar may have been delayed by those of clients, unless
-    // these wait for it.
+    // Timeouts of pings are counted by their interval. Other requests of the sidecar may wait for those of clients, unless clients wait for
+    // them.
     const counts = call.kind === "client" || (call.method === "tools/list" && this.#calls.queue.blocks.has("tools"));
     if (counts && call.sentAtMs !== undefined && call.sentNumber > this.#lastIgnored) this.#count(call.method);
   }

@@ -15,11 +15,11 @@ const MAX_DEPTH = 16;
 
 interface HeaderParam {
   readonly path: readonly string[];
-  /** In lower case, as Node names headers. */
+  /** In lower case, as in Node. */
   readonly header: string;
 }
 
-/** Returns the parameters by tool. A name that several tools have is left out. */
+/** A name that several tools have is left out. */
 function headerParams(tools: readonly JsonObject[]): ReadonlyMap<string, readonly HeaderParam[]> {
   const found = new Map<string, readonly HeaderParam[]>();
   for (const [name, same] of Map.groupBy(tools, (tool) => tool["name"])) {
@@ -64,14 +64,14 @@ function* paramsOf(schema: unknown, path: readonly string[]): Generator<HeaderPa
 const LIST_TIMEOUT_MS = 10_000;
 /** The part of REQUEST_TIMEOUT_MS for a listing. A call may wait for two, and still needs time for the server. */
 const LIST_SHARE = 1 / 4;
-/** A call waits for no more. A second one is needed if the tools change during the first. */
+/** A second listing is needed if the tools change during the first. */
 const MAX_LISTINGS = 2;
 const RETRY_AFTER_MS = 30_000;
-/** The pause before a wrong header causes a listing: this, or some times as long as the last one took. */
+/** A listing because of a wrong header comes after this pause, or after some times as long as the last one took. */
 const MIN_PAUSE_MS = 1000;
 const PAUSE_LISTINGS = 10;
 
-/** The parameters in headers of a lane's tools, which are listed for the first call of a tool, and after each change. */
+/** The parameters of tools that headers repeat. They are listed for the first call of a tool, and after each change. */
 export class KnownParams {
   readonly #context: Context;
   readonly #tools: Pick<ServerTools, "list" | "version">;
@@ -79,7 +79,6 @@ export class KnownParams {
   #params: ReturnType<typeof headerParams> | undefined;
   #listing: Promise<void> | undefined;
   #listedVersion = -1;
-  /** When the tools may be listed although they have not changed. */
   #nextAtMs = 0;
 
   /** @param visibleNames undefined for all. A hidden tool is like an unknown one. */
@@ -94,7 +93,8 @@ export class KnownParams {
   }
 
   /**
-   * Checks the headers of a call. Before an error, the tools are listed again, unless this was done just now. A call is not checked if they cannot be listed.
+   * Checks the headers of a call. Before an error, the tools are listed again, unless this was done just now. Without a list, a call is not
+   * checked.
    *
    * @returns a promise, which never rejects, if the tools must be listed first.
    */

@@ -50,7 +50,7 @@ export class Lane implements SessionLane, UpstreamListener {
   /** They have one queue, the first to lose a request if there are too many. */
   #heldOwner: HeldRequest["owner"] | undefined;
   readonly #capabilities: SessionCapabilities;
-  /** Undefined until this generation leaves a request unanswered, unless an idle server is pinged. */
+  /** Undefined until this generation leaves a request unanswered, unless idle servers are pinged. */
   #hangWatch: HangWatch | undefined;
   /** True if this generation seems to answer notifications with errors that have no id. */
   #answersNotifications = false;
@@ -91,7 +91,6 @@ export class Lane implements SessionLane, UpstreamListener {
     return requestsInFlight > 0 || waiting > 0 || !this.isFree;
   }
 
-  /** Holds a request until the server is ready and free. */
   whenReady(held: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
     const { calls } = this;
     if (this.#isDraining) onFailed(shuttingDown());
@@ -108,7 +107,7 @@ export class Lane implements SessionLane, UpstreamListener {
 
   /**
    * Answers `initialize` from the server's handshake. The client that starts a private server waits as long as for any response. Others
-   * wait as any held request, also for the next start.
+   * wait as any held request.
    */
   initialize({ reply, request, memory, open, onRefused, onFailed }: InitializeRequest): void {
     const { calls } = this;
@@ -239,7 +238,7 @@ export class Lane implements SessionLane, UpstreamListener {
     // Such as `notifications/initialized`, which the server may answer with an error.
     calls.sent.noteNotification();
     this.tools.onReady();
-    // The lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
+    // Before any held `initialize` is answered: those clients have seen no earlier generation.
     if (handshake.resultText !== former?.resultText) this.#capabilities.change(handshake, this.routing.isOfOneClient);
     for (const text of former === undefined ? [] : this.#capabilities.listChanges) {
       const change = readMessage(text);
@@ -371,10 +370,7 @@ export class Lane implements SessionLane, UpstreamListener {
     else if (!this.#deliverProgress(message) && !this.calls.tasks.deliverProgress(message)) this.calls.dropped.notification(method);
   }
 
-  /**
-   * Passes progress on with the client's token, and renews the time (MCP 2025-11-25, basic/utilities/progress). @returns false if no call
-   * gets it.
-   */
+  /** Renews the time of the call too (MCP 2025-11-25, basic/utilities/progress). @returns false if no call gets it. */
   #deliverProgress(message: NotificationMessage): boolean {
     const call = this.calls.getWritten(progressTokenOf(message));
     if (call?.progressTokenText === undefined) return false;
@@ -385,7 +381,7 @@ export class Lane implements SessionLane, UpstreamListener {
   }
 
   /**
-   * Requests of one caller may share an id. Then a cancellation is ambiguous, and ignored (MCP 2025-11-25, basic/utilities/cancellation).
+   * Requests of one caller may share an id. A cancellation is then ambiguous, and ignored (MCP 2025-11-25, basic/utilities/cancellation).
    */
   #cancelByClient(caller: Caller, notification: NotificationMessage): void {
     const { calls } = this;
@@ -397,7 +393,7 @@ export class Lane implements SessionLane, UpstreamListener {
       this.context.log.debug({ method: "notifications/cancelled" }, "cancellation ignored: unknown or ambiguous request id");
       return;
     }
-    // The sidecar's own cancellation is shorter. It is sent if there is no room for the client's.
+    // The sidecar's own cancellation is shorter, and is sent if there is no room for the client's.
     const hasRoom = this.calls.roomError(notification.text) === undefined;
     const text = hasRoom ? messageToServer(notification, editsOf(notification, String(call.wireId), Slot.requestId)) : undefined;
     calls.giveUp(call, "cancelled by the client", "dismissed", text);

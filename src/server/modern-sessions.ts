@@ -43,13 +43,13 @@ const CANCELLED = '{"action":"cancel"}';
 
 const ANSWER_SLOTS = { inputResponses: Slot.inputResponses, requestState: Slot.repeatedState };
 
-/** A request of a session that the server may answer with questions. It is kept, because the server then gets it again. */
+/** A request of a session is kept if the server may answer it with questions, because the server then gets it again. */
 class RepeatableRequest implements Askable {
   missing = 0;
   rounds = 0;
   stateText: string | undefined;
   answers: string[] = [];
-  /** While the call is suspended, also of the state and the answers. */
+  /** The state and the answers count too while the call is suspended. */
   readonly memory: Reservation;
   timer: Timer | undefined;
   readonly declared: AskKinds;
@@ -128,7 +128,7 @@ export class ModernSessions {
     return { kind: "carry", request: requestToModernServer(request, envelope, level) };
   }
 
-  /** Asks the client of a call that the server has answered with questions. @returns false for another response. */
+  /** @returns false for a response that ends its call. */
   onResponse(call: ClientCall, response: ResponseMessage): boolean {
     const { askable: request } = call.reply;
     if (!(request instanceof RepeatableRequest && isInputRequired(response))) return false;
@@ -140,7 +140,7 @@ export class ModernSessions {
     return true;
   }
 
-  /** @returns the error if it is rejected: the question stays open. */
+  /** @returns the error if the answer is rejected: the question stays open. */
   onAnswer(caller: Caller, response: ResponseMessage): SidecarError | undefined {
     const question = this.#questions.get(response.id);
     const call = question?.call;
@@ -164,13 +164,11 @@ export class ModernSessions {
     return undefined;
   }
 
-  /** Lets the server ask the client of a request, until its reply ends. */
   #allow(reply: Reply, request: RepeatableRequest): void {
     reply.askable = request;
     reply.onEnd = () => {
       request.timer?.clear();
       request.memory.release();
-      // Its client must not answer any more.
       for (const question of this.#questions.values())
         if (question.call?.reply === reply && this.#questions.close(question))
           this.#emit(question, cancellation(question.id, "the call has ended"));

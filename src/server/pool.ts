@@ -27,19 +27,13 @@ export type Profile =
   | {
       readonly kind: "private";
       readonly holder: MemoryHolder;
-      /** From the client, or made from `terms`. */
       readonly initialize: RequestMessage;
-      /** The session that starts it has them. */
       readonly streams: SessionStreams;
-      /** Sessions with the same ones share the server until it asks. Undefined if none may. */
+      /** Sessions with equal terms share the server until it asks. Undefined if it is not shared. */
       readonly terms: Parameters<typeof initializeOf>[0] | undefined;
     };
 
-/**
- * Chooses the kind of server for a client.
- *
- * @param era that of the shared server, and of a second process; undefined until it is known.
- */
+/** @param era of the shared server, and of a second process; undefined until it is known. */
 export function kindOfServer(
   isolation: Config["isolation"],
   era: { readonly shared?: ServerEra | undefined; readonly second?: ServerEra | undefined },
@@ -55,13 +49,13 @@ export function kindOfServer(
   return isAskable ? "asking" : "shared";
 }
 
-/** A server without request and stream may end for another client after this time. A person reads and types meanwhile. */
+/** A server without request and stream may end for another client after this time, in which a person reads and types. */
 const UNUSED_MS = 60_000;
-/** A spare server, whose client has sent no request yet or can use another one, after this time. */
+/** A server whose client has sent no request yet, or can use another one, may end after this time. */
 const SPARE_MS = 5000;
-/** From the handshake on, only the first session uses a private server for this time. Most servers that ask do so at once. */
+/** Only the first session uses a private server for this time after the handshake. Most servers that ask do so at once. */
 const FIRST_SESSION_MS = 1000;
-/** A session that shares a server must be able to go on at another one. So its id must have room for its capabilities. */
+/** A session that shares a server must be able to go on at another one, so its id must have room for its capabilities. */
 const MAX_CAPABILITIES_BYTES = 256;
 const MAX_KEPT_BYTES = 256 * 1024;
 
@@ -126,7 +120,7 @@ export class PooledServer {
 
 /**
  * The servers of one command, by profile. The shared one gets `initialize` first. If it is of the legacy era, a second process gets
- * `server/discover` at the first request without a session: some servers exit, are silent, or can never have a session after that (MCP
+ * `server/discover` at the first request without a session. Some servers exit, are silent, or can never have a session after that (MCP
  * 2026-07-28, basic/transports/stdio). MAX_PRIVATE_SERVERS limits the others, which have one client each.
  */
 export class Pool {
@@ -139,9 +133,7 @@ export class Pool {
   /** In the order of their start. Each counts until its process has exited. */
   readonly #servers = new Set<PooledServer>();
   readonly #lastNumbers = { private: 0, asking: 0 };
-  /** The second process, while it is probed or modern. */
   #modern: PooledServer | undefined;
-  /** The era of a second process; undefined until it is known. */
   #secondEra: ServerEra | undefined;
   #hasBeenModern = false;
   /** When the verdict `legacy` ends, and the server is asked again. */
@@ -188,18 +180,17 @@ export class Pool {
     return this.#of("asking").length;
   }
 
-  /** True if a client with this `initialize` gets its own server, as far as that is known. */
+  /** True if a client with this `initialize` gets its own server, as far as is known. */
   isPrivate(initialize: RequestMessage): boolean {
     return this.#kindFor("session", canBeAsked(initialize)) === "private";
   }
 
-  /** True if `isPrivate` is known to be right. */
   isDecided(initialize: RequestMessage): boolean {
     return !this.isPrivate(initialize) || this.#sharedEra !== undefined || this.shared.supervisor.status().state === "failed";
   }
 
   /**
-   * Returns the server of a new session. Without a place for the session, nothing is started or evicted.
+   * Nothing is started or evicted unless the session has a place.
    *
    * @param isLimited true if it counts for SESSIONS_PER_MINUTE.
    */
@@ -226,7 +217,6 @@ export class Pool {
     return server;
   }
 
-  /** The private server that one more session of its client may share. */
   findJoinable(initialize: RequestMessage, { canResume, memory }: Pick<SessionStreams, "canResume" | "memory">): PooledServer | undefined {
     const terms = this.isPrivate(initialize) ? this.#termsOf(initialize, canResume) : undefined;
     if (terms === undefined) return undefined;
@@ -245,7 +235,7 @@ export class Pool {
   /** @returns false if there are too many sessions. */
   addSession(server: PooledServer, session: Session, initialize: RequestMessage): boolean {
     const { lane, profile, sessions } = server;
-    // The store may evict the only other session of this server. The server must not end then.
+    // The store may evict the only other session of this server, which must not end then.
     if (profile.kind === "private") sessions.add(session);
     if (!this.#sessions.add(session)) {
       sessions.delete(session);
@@ -256,7 +246,6 @@ export class Pool {
     return true;
   }
 
-  /** A private server ends with its last session. */
   release(server: PooledServer, session?: Session): void {
     const { profile, sessions } = server;
     if (profile.kind !== "private") return;
@@ -287,7 +276,7 @@ export class Pool {
     });
   }
 
-  /** Requests of this client look again for a server: one that may ask it is free, or no longer is. */
+  /** Routes waiting requests again when a server that may ask them is free, or no longer is. */
   findAgain(holder: MemoryHolder, offered: AskKinds): void {
     setImmediate(() => {
       for (const { lane } of this.#asking(holder, offered)) lane.calls.releaseWaiting();
@@ -344,8 +333,8 @@ export class Pool {
   }
 
   /**
-   * A question that may be for any of several sessions is for nobody: the private server gets no more calls, and ends after those in
-   * flight. Its sessions go on at servers of their own.
+   * The sidecar does not guess which of several sessions a question is for. The server gets no more calls, and ends after those in flight.
+   * Its sessions go on at servers of their own.
    */
   #onQuestion(server: PooledServer, { method }: RequestMessage): void {
     const { lane, sessions } = server;
@@ -366,7 +355,7 @@ export class Pool {
     lane.calls.onChanged.push(() => setImmediate(release));
   }
 
-  /** Sessions that move and have no calls are evicted: their next requests reopen them. Those that wait are routed again. */
+  /** Sessions that move and have no calls are evicted: their next requests reopen them. */
   #moveUnused({ lane, sessions }: PooledServer): void {
     for (const session of sessions) if (session.isMoving && session.callsInFlight === 0) this.#sessions.evict(session);
     lane.calls.releaseWaiting();
@@ -395,7 +384,7 @@ export class Pool {
     return (this.#modern ??= this.#probe());
   }
 
-  /** A free server of the client, else a new one, else the one that was used last. */
+  /** Chooses a free server of the client, else a new one, else the one that was used last. */
   #askingServerFor(held: HeldRequest, offered: AskKinds): PooledServer | SidecarError {
     const { holder } = held.owner.memory;
     const own = this.#asking(holder, offered);
@@ -529,9 +518,8 @@ export class Pool {
     if (server === this.#modern) this.#modern = undefined;
     const { defects } = this.#context;
     const { lane, sessions } = server;
-    // There still are sessions if the server ended by itself. They can never get another response.
+    // The server may have ended by itself. Its sessions can never get another response.
     for (const session of sessions) defects.guard("session end", () => this.#sessions.end(session));
-    // The requests that wait find no session, or another server.
     if (server.profile.kind === "private") lane.calls.releaseWaiting();
     // Subscriptions end gracefully: their clients can open them at another server.
     defects.guard("lane end", () => lane.routing.state.endSubscriptions());
@@ -559,14 +547,14 @@ export class Pool {
       isReady = false;
       if (wasReady) return;
       const { kind, reason } = event;
-      // A server that was of the modern era and is not ready after a restart may have changed. The next request finds out.
+      // A server of the modern era that is not ready after a restart may have changed. The next request finds out.
       const hasChanged = this.#secondEra === "modern";
       this.#secondEra = hasChanged ? undefined : "legacy";
       const mayComeBack = this.#hasBeenModern && kind !== "handshake-refused";
       this.#askAgainAtMs = mayComeBack ? nowMs() + config.restartMaxMs : Infinity;
       if (hasChanged) log.info({ reason }, "server era may have changed");
       else log.info({ mode: "legacy", reason }, "server era found");
-      // The lane gets this event first. It then rejects the requests that wait for it.
+      // The lane gets this event first, and rejects the requests that wait for it.
       queueMicrotask(() => void this.#end(server));
     });
     return server;

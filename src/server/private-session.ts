@@ -12,12 +12,11 @@ import { Questions } from "./questions.ts";
 import { cancellation } from "./call.ts";
 import { isCreateTaskResult, MAX_TOKENS } from "./tasks.ts";
 
-/** The notifications of a change of a list, in all eras. */
 export const LIST_CHANGED = /^notifications\/(?:tools|prompts|resources)\/list_changed$/;
 
 const MAX_FORWARDED_REQUESTS = 1024;
 
-/** The only session that has used a private server: every message is for it, or comes from it. */
+/** The only session that has used a private server. Every message is for it, or comes from it. */
 export class PrivateSession {
   readonly #calls: Calls;
   readonly #tools: ServerTools;
@@ -35,7 +34,7 @@ export class PrivateSession {
     this.#streams = streams;
     this.#kept = streams.memory.hold("requests", 0);
     this.#onInitialized = onInitialized;
-    // A session that is taken up was initialized at another replica, so its client does not send `notifications/initialized` again.
+    // The client of a session that is taken up has sent its own notification to another replica.
     this.isInitialized = onInitialized === undefined || streams.isTakenUp;
     this.#questions = new Questions(calls, MAX_FORWARDED_REQUESTS, (question) => {
       const reason = `The client did not answer ${shorten(question.method)} in time`;
@@ -50,7 +49,7 @@ export class PrivateSession {
   }
 
   onRequest(method: string): void {
-    // The client's own notification may have reached another replica, and a server may reject requests before it.
+    // A server may reject requests before this notification.
     if (!this.isInitialized && method !== "ping") this.#initialize(INITIALIZED);
   }
 
@@ -68,7 +67,7 @@ export class PrivateSession {
 
   #initialize(text: string): SidecarError | undefined {
     const calls = this.#calls;
-    // A server that is starting gets this notification in its handshake. A line of this generation does not go to the next one.
+    // A server that is starting gets the notification in its handshake.
     const { isReady } = calls.queue;
     if (isReady && !calls.sendInternal(text, this.#streams.memory)) return calls.inputRoomError(text);
     this.#kept.resize(textMemoryBytes(text));
@@ -93,7 +92,7 @@ export class PrivateSession {
 
   onServerNotification(notification: NotificationMessage): void {
     const { method, text } = notification;
-    // They are not related to a request, and so do not belong on a request's stream.
+    // These are not related to a request, so they do not belong on a request's stream.
     if (LIST_CHANGED.test(method) || method === "notifications/resources/updated") this.#streams.emitOnce(text);
     else if (method === "notifications/cancelled") {
       const question = this.#questions.withdraw(notification);
@@ -119,14 +118,13 @@ export class PrivateSession {
     this.release();
   }
 
-  /** Keeps nothing for the next generation any more. */
   release(): void {
     this.#kept.release();
   }
 
   /**
-   * On one stream: that of the only request in flight. If there are several, that of a GET, or else of the oldest request with one (MCP
-   * 2025-11-25, basic/transports).
+   * Sends on one stream: that of the only request in flight. If there are several, that of a GET, or else of the oldest request with one
+   * (MCP 2025-11-25, basic/transports).
    */
   #emit(text: string): void {
     const inFlight = this.#calls.ofClients.map(({ reply }) => reply);

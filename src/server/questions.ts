@@ -7,7 +7,7 @@ import { Timer } from "../timers.ts";
 import { type Call, type ClientCall, errorAnswer, MAX_RENEWED_TIMES, RequestIds } from "./call.ts";
 import type { Calls } from "./calls.ts";
 
-/** An elicitation, a sampling or a question for roots that is not answered. A private server may ask anything. */
+/** A private server may ask anything. Others ask elicitations, samplings and questions for roots. */
 export class Question {
   readonly id: number;
   /** The JSON text of the server's id, or of the key in its result. */
@@ -20,7 +20,7 @@ export class Question {
   call: ClientCall | undefined;
   text = "";
   key = "";
-  /** True once a client without a session has got it. A key alone could be that of a question that the server has withdrawn. */
+  /** Set when a client without a session has got it. A key alone could be that of a question that the server has withdrawn. */
   isShown = false;
   memory: Reservation | undefined;
   deadline: Timer | undefined;
@@ -43,7 +43,7 @@ export class Questions extends Map<unknown, Question> {
   /** Minted here, so that a late answer never matches a question of the next server. */
   readonly ids = new RequestIds();
   readonly calls: Calls;
-  /** The server has got an answer, or has withdrawn the question. */
+  /** Called when the server has got an answer, or has withdrawn the question. */
   onClosed: (() => void) | undefined;
   readonly #maxCount: number;
   readonly #onOverdue: ((question: Question) => void) | undefined;
@@ -77,12 +77,10 @@ export class Questions extends Map<unknown, Question> {
     return question;
   }
 
-  /** @param call undefined for questions whose call is not known. */
   about(call: Call | undefined): Question[] {
     return [...this.values()].filter((question) => question.call === call);
   }
 
-  /** @returns false if the question was closed before. */
   close({ id, deadline, memory }: Question): boolean {
     deadline?.clear();
     memory?.release();
@@ -93,7 +91,6 @@ export class Questions extends Map<unknown, Question> {
     return [...this.values()].filter((question) => this.close(question));
   }
 
-  /** The server has withdrawn it. @returns undefined if there is none. */
   withdraw({ outline }: NotificationMessage): Question | undefined {
     const idText = outline.textAt(Slot.requestId);
     const question = this.values().find((each) => each.idText === idText);
@@ -101,7 +98,7 @@ export class Questions extends Map<unknown, Question> {
     return question;
   }
 
-  /** To a server with sessions. @param text the JSON text of the value. */
+  /** @param text the JSON text of the value. */
   answer(question: Question, member: "result" | "error", text: string): void {
     if (!this.close(question)) return;
     const response = readMessage(`{"jsonrpc":"2.0","id":${question.idText},"${member}":${text}}`);
@@ -117,7 +114,6 @@ export class Questions extends Map<unknown, Question> {
     this.#send(request, errorAnswer(request.idText, code, reason));
   }
 
-  /** Shows the server that the client is still there, if it wants progress. */
   showProgress(question: Question): void {
     if (question.progressTokenText === undefined) return;
     const params = `{"progressToken":${question.progressTokenText},"progress":${++this.#progress}}`;

@@ -6,7 +6,6 @@ import { type Call, type Semaphore, Turns } from "./call.ts";
 /** The part of the queue for messages of clients that need no slot. They are never evicted. */
 const SHARE_WITHOUT_SLOT = 1 / 2;
 
-/** By the semaphore of its calls, in order of arrival. Those without one have a queue of their own. */
 type OwnerQueues = Turns<Semaphore | undefined, Call[]>;
 
 /**
@@ -29,9 +28,9 @@ export class RequestQueue {
   readonly #owners = new Turns<object, OwnerQueues>();
   length = 0;
   #lengthWithSlot = 0;
-  /** Also of the calls whose arguments are checked. */
+  /** Calls whose arguments are checked count too. */
   queuedBytes = 0;
-  /** Below 0 if calls have taken some above the limit. */
+  /** Below 0 if calls have taken slots above the limit. */
   #freeSlots: number;
   isReady = false;
   /** Why client requests wait although the server is ready: its tools are not listed, or it waits for a client. */
@@ -51,11 +50,7 @@ export class RequestQueue {
     this.#reject = reject;
   }
 
-  /**
-   * Takes the slots of a call that may be sent at once, or else queues it.
-   *
-   * @returns undefined if the queue is full, or if there is no server any more.
-   */
+  /** @returns undefined if the queue is full, or if there is no server any more. */
   enter(call: Call): "open" | "queued" | undefined {
     const { kind, needsSlot, owner, semaphore } = call;
     const { maxHeldRequests } = this.#context.config;
@@ -88,7 +83,7 @@ export class RequestQueue {
     if (queues?.size === 0) this.#owners.delete(owner);
   }
 
-  /** Queues calls of a lost server at the front, even above the limit. They lose their slots. */
+  /** Calls of a lost server come first, even above the limit. */
   addReturned(returned: readonly Call[]): void {
     for (const call of returned.toReversed()) {
       this.free(call);
@@ -109,7 +104,7 @@ export class RequestQueue {
     if (this.blocks.delete(block)) this.release();
   }
 
-  /** Even above the limit. A request that waits goes on elsewhere, and takes none. */
+  /** Takes a slot even above the limit. A request that waits goes on elsewhere, and takes none. */
   take(call: Call): void {
     call.semaphore?.acquire(call);
     if (call.kind !== "client") return;
@@ -117,7 +112,6 @@ export class RequestQueue {
     call.hasSlot = true;
   }
 
-  /** Others may have waited for its slots, or behind it. */
   free(call: Call): void {
     call.semaphore?.release(call);
     if (call.hasSlot) this.#freeSlots++;
@@ -134,7 +128,7 @@ export class RequestQueue {
         const { owner, semaphore } = next;
         this.remove(next);
         this.take(next);
-        // One that needs a slot is its owner's turn, and its queue's turn for the owner.
+        // A call that needs a slot is its owner's turn, and its queue's turn for the owner.
         if (next.needsSlot) {
           this.#owners.get(owner)?.rotate(semaphore);
           this.#owners.rotate(owner);

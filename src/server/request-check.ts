@@ -14,8 +14,8 @@ const SIMPLE = /^(?!=\?)[!-~](?:[ -~]*[!-~])?$/;
 const PLAIN = /^[\t -~]*$/;
 
 /**
- * The value that a client means (MCP 2026-07-28, basic/transports, header encoding): plain ASCII without surrounding blanks, or the UTF-8
- * text in `=?base64?…?=`. Undefined for anything else.
+ * Decodes a header (MCP 2026-07-28, basic/transports, header encoding): plain ASCII without surrounding blanks, or the UTF-8 text in
+ * `=?base64?…?=`. Undefined for anything else.
  */
 export function decodeHeaderValue(header: string): string | undefined {
   if (SIMPLE.test(header)) return header;
@@ -40,7 +40,7 @@ const NAME_SLOT: ReadonlyMap<string, { readonly member: string; readonly slot: n
   ["prompts/get", { member: "name", slot: Slot.toolName }],
   ["resources/read", { member: "uri", slot: Slot.uri }],
 ]);
-/** The params that a client repeats from a result. A server could read another one than the sidecar. */
+/** Clients repeat these from a result. Of two values, a server could read another one than the sidecar. */
 const REPEATED_PARAMS = { requestState: Slot.repeatedState, inputResponses: Slot.inputResponses } as const;
 const TASK_METHODS: ReadonlySet<string> = new Set(["tasks/get", "tasks/update", "tasks/cancel"]);
 
@@ -53,14 +53,11 @@ export interface StatelessRequest {
   readonly headers: IncomingHttpHeaders;
   readonly reply: Reply;
   readonly client: Caller;
-  /** The token, which may be removed while the request waits. */
+  /** The token may be removed while the request waits. */
   readonly owner: Principal | undefined;
 }
 
-/**
- * Checks a request without a session before it is sent: its `_meta`, its revision, then the headers that repeat its body (MCP 2026-07-28,
- * basic/transports, server validation).
- */
+/** Checks `_meta`, the revision, then the headers that repeat the body (MCP 2026-07-28, basic/transports, server validation). */
 export function checkModernRequest(request: RequestMessage, headers: IncomingHttpHeaders): Envelope | SidecarError {
   const envelope = readEnvelope(request);
   if (envelope instanceof SidecarError) return envelope;

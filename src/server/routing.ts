@@ -25,16 +25,13 @@ const NOT_CARRIED_NOTIFICATIONS: ReadonlySet<string> = new Set([
   "notifications/roots/list_changed",
 ]);
 
-/**
- * Routes messages between a server and its clients. A message of a shared server without a known recipient is dropped or rejected, never
- * guessed. Each run of the server is of one era.
- */
+/** A message of a shared server without a known recipient is dropped or rejected, never guessed. Each run of the server is of one era. */
 export class Routing {
   readonly state = new DesiredState();
-  /** True for a private server, also when several sessions of its client share it. */
+  /** True even if several sessions of the client share a private server. */
   readonly isOfOneClient: boolean;
   readonly asking: SharedQuestions | undefined;
-  /** The era of the current or the last run. Requests that wait have its form. */
+  /** Requests that wait have the form of this era. */
   era: ServerEra;
   readonly #calls: Calls;
   readonly #tools: ServerTools;
@@ -45,7 +42,7 @@ export class Routing {
   #driver: LegacyDriver | ModernDriver;
 
   /**
-   * @param era that of the first run, as expected.
+   * @param era of the first run, as expected.
    * @param first the session that starts a private server.
    * @param onFree called when a server that may ask is free, or no longer is. Undefined for one that may not.
    */
@@ -59,12 +56,12 @@ export class Routing {
     this.#sessions = new ModernSessions(calls, this.state);
   }
 
-  /** While one session has used a private server. Messages are for that session. */
+  /** True while only one session has used a private server. */
   get isPrivate(): boolean {
     return this.#private !== undefined;
   }
 
-  /** True if the server waits for a client's response, and so may not be able to answer. */
+  /** The server may not be able to answer while it waits for a client. */
   get isWaitingForClient(): boolean {
     return this.#private?.isAsked ?? this.#calls.queue.blocks.has("question");
   }
@@ -80,7 +77,7 @@ export class Routing {
   onClientRequest(caller: Caller, request: RequestMessage, reply: Reply): RequestDecision | undefined {
     const { method, outline } = request;
     const isModern = this.era === "modern";
-    // What sessions want of a server without sessions is in requests of the sidecar itself.
+    // A server without sessions gets what sessions want in requests of the sidecar itself.
     if (isModern) this.#calls.sent.noteClient(caller.memory.holder);
     this.#private?.onRequest(method);
     if (method === "logging/setLevel") return this.#driver.setLevel(caller, outline.stringAt(Slot.level));
@@ -90,7 +87,7 @@ export class Routing {
     return !this.isOfOneClient && method.startsWith("tasks/") ? this.#checkTask(caller, request) : undefined;
   }
 
-  /** @returns the text for the server; undefined if it must not get it. */
+  /** @returns undefined if the server must not get it. */
   onClientNotification(notification: NotificationMessage): string | SidecarError | undefined {
     if (this.#private !== undefined) {
       if (notification.method === "notifications/roots/list_changed") this.state.haveRootsChanged = true;
@@ -107,7 +104,7 @@ export class Routing {
     return this.era === "legacy" ? undefined : this.#sessions.onAnswer(caller, response);
   }
 
-  /** @returns false for a response that ends its call. Otherwise the call is suspended, or given up. */
+  /** @returns false for a response that ends its call. */
   onUnfinished(call: ClientCall, response: ResponseMessage): boolean {
     return this.#sessions.onResponse(call, response);
   }
@@ -139,7 +136,6 @@ export class Routing {
     if (!isPing && this.#private !== undefined) return this.#private.ask(request);
     if (this.asking !== undefined && kinds !== 0) return this.asking.onServerRequest(request);
     const reason = `${shorten(request.method)} is not available: several clients or sessions share this MCP server, and a request does not say for which it is`;
-    // An immediate error keeps the server from waiting.
     const answer = isPing
       ? `{"jsonrpc":"2.0","id":${request.idText},"result":{}}`
       : errorAnswer(request.idText, JsonRpcErrorCode.MethodNotFound, reason);
@@ -150,7 +146,7 @@ export class Routing {
     if (askable !== undefined && !isSubset(kinds, askable.declared)) askable.missing |= offeredKinds(kinds);
   }
 
-  /** Restores the former run's state, before any queued request is sent. */
+  /** Runs before any queued request is sent. */
   onReady(handshake: UpstreamHandshake): void {
     const { era, resultText } = handshake;
     this.era = era;
@@ -172,14 +168,14 @@ export class Routing {
     if (this.era === "modern") this.#modern.onLost();
   }
 
-  /** Adds a caller that gets the messages for all clients. @param initialize that of a session. */
+  /** @param initialize of a session. */
   onListener(caller: Caller, initialize?: RequestMessage): void {
     if (initialize !== undefined) this.#sessions.add(caller, initialize);
     this.state.listeners.add(caller);
     if (this.state.listeners.size === 1) this.#modern.update();
   }
 
-  /** Its requests must be given up after that: a subscription may be in flight. */
+  /** The caller's requests must be given up after this: a subscription may be in flight. */
   onCallerEnd(caller: Caller): void {
     this.#sessions.delete(caller);
     const unwatched = this.state.end(caller);

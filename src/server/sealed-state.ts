@@ -12,11 +12,13 @@ const TAG_BYTES = 16;
 const CONTENT = "JSON source";
 
 /**
- * Returns a response with its `requestState` sealed together with the client, the method and the name of the request (MCP 2026-07-28,
- * basic/utilities/mrtr); undefined if it has none. The server sees one identity, so it could not notice that a client uses the state of
- * another one. Each replica with the same SESSION_KEY can unseal it.
+ * Seals the `requestState` of a response together with the client, the method and the name of the request (MCP 2026-07-28,
+ * basic/utilities/mrtr). The server sees one identity, so it could not notice that a client uses the state of another one. Each replica
+ * with the same SESSION_KEY can unseal it.
  *
  * The JSON source is sealed, not the value: UTF-8 has no unpaired surrogates.
+ *
+ * @returns undefined for a response without a state.
  */
 export function sealState(
   keys: SessionKeys,
@@ -33,7 +35,6 @@ export function sealState(
   return applyEdits(text, [...edits, { ...span, text: JSON.stringify(sealed.toString("base64url")) }]);
 }
 
-/** Returns a client's request with the state that the server has chosen. */
 export function unsealState(keys: SessionKeys, request: RequestMessage, owner: Principal | undefined): RequestMessage | SidecarError {
   const { text, outline } = request;
   const span = outline.span(Slot.repeatedState);

@@ -18,10 +18,10 @@ import type { HeldRequest } from "./calls.ts";
 import { answerElsewhere, internalError, overloaded, sessionNotFound, sharedServerOutdated, tooManySessions } from "./failures.ts";
 import type { Pool, PooledServer } from "./pool.ts";
 
-/** The client of an older id is told once too often that lists may have changed. */
+/** If an older session is forgotten, its client is told once too often that lists may have changed. */
 const MAX_UNOPENED = 1000;
 
-/** What a server at another replica is told about a client. @param initialize that of the client. */
+/** A server at another replica is told these about a client. */
 export function claimsOf(initialize: RequestMessage, protocolVersion: string, isPrivate: boolean): ClientClaims {
   return {
     protocolVersion,
@@ -32,7 +32,6 @@ export function claimsOf(initialize: RequestMessage, protocolVersion: string, is
   };
 }
 
-/** Opens sessions: gets a server for each `initialize`, and a session when the server has answered. */
 export class SessionOpener {
   readonly #context: Context;
   readonly #pool: Pool;
@@ -40,7 +39,7 @@ export class SessionOpener {
   readonly #ids: SessionIds;
   readonly #eventLog: EventLog;
   readonly #mayLog: () => boolean;
-  /** Sessions that no request has opened yet. Their clients have not read any list that may have changed. */
+  /** The clients of these sessions have not read any list that may have changed. */
   readonly #unopened = new RecentMap<string, true>(MAX_UNOPENED);
 
   constructor(context: Context, pool: Pool, sessions: SessionStore, ids: SessionIds, eventLog: EventLog) {
@@ -48,15 +47,15 @@ export class SessionOpener {
     this.#mayLog = logLimiter(context.nowMs);
   }
 
-  /** @param isTakenUp true if they follow others, of the same session. */
+  /** @param isTakenUp true if they follow other streams of the same session. */
   createStreams(memory: MemoryAccount, isTakenUp = false): SessionStreams {
     return new SessionStreams(memory, this.#eventLog, isTakenUp);
   }
 
   /**
-   * Answers `initialize`, also one that was accepted before, and that one server has refused.
+   * Answers `initialize`, even if it was accepted before, and one server has refused it.
    *
-   * @param streams if its client cannot resume them, the session ends with its connection.
+   * @param streams if the client cannot resume them, the session ends with its connection.
    * @param onOpen called before the response is sent. The session is open only if its server may be used now. Otherwise its first request
    * opens it.
    */
@@ -99,11 +98,11 @@ export class SessionOpener {
           else this.initialize(reply, request, canResume ? this.createStreams(memory) : streams, owner, onOpen);
         };
         const onReady = (): void => this.#context.defects.guard("session start", next, () => reply.fail(internalError(false)));
-        // It may be a server without sessions, which the shared process is about to show. Then all clients share that one.
+        // The shared process may be about to show that the server has no sessions. Then all clients share that one.
         this.#pool.shared.lane.whenReady({ owner: { memory }, reply, request }, onReady, onReady);
       },
       onFailed: () => {
-        // The server may have sent a message already, or sends one while it ends. The stream of HTTP+SSE ends with its connection.
+        // The server may have sent a message, or sends one while it ends. The stream of HTTP+SSE ends with its connection.
         if (canResume) streams.close();
         this.#pool.release(server);
       },
@@ -124,8 +123,8 @@ export class SessionOpener {
   }
 
   /**
-   * Opens a session here that `initialize` has opened at another replica, or before a restart. A server of its own gets an `initialize`
-   * with the claims of its id. The request waits while the session moves, or while only the first session may use the server.
+   * Opens a session here that `initialize` has opened at another replica, or before a restart. A private server gets an `initialize` with
+   * the claims of its id. The request waits while the session moves, or while only the first session may use the server.
    *
    * @param found what was just found for the request.
    * @param messages all that the client has sent with it; none for a GET.
@@ -148,7 +147,7 @@ export class SessionOpener {
     };
     const { id, owner } = found;
     const takeUp = (known = this.recognize(id, owner)): void => {
-      // Another request may have taken it up or ended it, or its token was removed, while the body arrived or the request waited.
+      // Meanwhile, another request may have taken it up or ended it, or its token was removed.
       if (owner?.isRevoked === true) return onTaken(sessionNotFound());
       const open = this.#sessions.get(id, owner);
       const former = open?.isMoving === true ? this.#pool.serverOf(open) : undefined;
@@ -180,7 +179,7 @@ export class SessionOpener {
 
   #fail(reply: Reply, refused: ResponseMessage): void {
     const { config, log } = this.#context;
-    // The shared process is of another revision than the processes that start now. It will be like them when it has restarted.
+    // The shared process is of another revision than the processes that start now, until it restarts.
     if (!refusesRevision(refused) || config.isolation === "session") return reply.respond(responseToClient(refused, reply.idText));
     const reason = "a server that started now refuses initialize; restart the sidecar, so that all are of one version";
     if (this.#mayLog()) log.warn({ reason }, "shared mcp server outdated");

@@ -38,7 +38,7 @@ function namedTasks(request: RequestMessage): string[] {
   return id === undefined ? [] : [id];
 }
 
-/** The requests of clients without sessions, on their way to a server of either era (MCP 2026-07-28). */
+/** MCP 2026-07-28: the requests of clients without sessions, on their way to a server of either era. */
 export class StatelessRequests {
   readonly #context: Context;
   readonly #pool: Pool;
@@ -131,7 +131,7 @@ export class StatelessRequests {
     else void this.#forwardChecked(stateless, checked);
   }
 
-  /** When its headers are checked, unless its client has left. Never rejects. */
+  /** Never rejects. */
   async #forwardChecked(stateless: StatelessRequest, checked: Promise<SidecarError | undefined>): Promise<void> {
     const { request, reply, client } = stateless;
     const { maxSessionRequests } = this.#context.config;
@@ -206,7 +206,7 @@ export class StatelessRequests {
     parked.resume(stateless, answers);
   }
 
-  /** A server with sessions has one level for all: the most verbose that was ever wanted. Each request gets its own part of it. */
+  /** A server with sessions has one level for all: the most verbose that was ever wanted. Each request gets its own part of the log. */
   #setLevel({ envelope: { logLevel: level }, reply, client }: StatelessRequest, lane: Lane): void {
     reply.logLevel = level ?? "off";
     const wanted = lane.routing.state.levelOf(client);

@@ -16,17 +16,17 @@ import { accepts, contains, filterMembers, readFilter, type SubscriptionFilter, 
 import { withSubscriptionId } from "../mcp/translate.ts";
 import { acknowledge, end, ModernSubscription } from "./subscriptions.ts";
 
-/** The requests of one subscription at a time. All at once would exceed the limits of the lane. */
+/** All requests of a subscription at once would exceed the limits of the lane. */
 const MAX_IN_FLIGHT = 16;
 
 const MAX_PENDING = 1000;
 
-/** A subscription at a server with sessions. To its lane it is a client of its own, which subscribes to each URI. */
+/** A subscription at a server with sessions. To its lane it is a client of its own. */
 class LegacySubscription extends Caller {
   readonly #reply: Reply;
   readonly #lane: Lane;
   #accepted: SubscriptionFilter;
-  /** Notifications before the acknowledgement, or of this turn of the event loop. */
+  /** Collects notifications before the acknowledgement, or of this turn of the event loop. */
   readonly #pending = new Set<string>();
   readonly #pendingMemory: Reservation;
   #isAcknowledged = false;
@@ -39,7 +39,7 @@ class LegacySubscription extends Caller {
     this.#accepted = supportedPart(filter, lane.calls.capabilities);
   }
 
-  /** Acknowledges the part that the server has accepted. Fails if a request could not be sent. */
+  /** Fails if a request could not be sent. */
   async start(): Promise<void> {
     this.#lane.routing.onListener(this);
     const wanted = this.#accepted.uris.values();
@@ -76,7 +76,7 @@ class LegacySubscription extends Caller {
     if (this.#isAcknowledged && this.#pending.size === 0) {
       setImmediate(() => this.#lane.context.defects.guard("subscription", () => this.#notify()));
     }
-    // A server may announce any number of different changes at once. Beyond these, a client would not catch up.
+    // Beyond so many different changes at once, a client would not catch up.
     if (this.#pending.size >= MAX_PENDING || this.#pending.has(text)) return;
     if (this.#pendingMemory.tryGrow(textMemoryBytes(text))) this.#pending.add(text);
   }
@@ -114,12 +114,12 @@ class LegacySubscription extends Caller {
   }
 }
 
-/** The limits of one client: all of its subscriptions may begin, or end, in the same turn. */
+/** All subscriptions of a client may begin, or end, in the same turn. */
 const MAX_SUBSCRIPTIONS = 256;
 const MAX_CLIENT_URIS = 10_000;
-/** The URIs that a server with sessions is asked to watch for one subscription. A client is told which are accepted. */
+/** Limits the URIs of one subscription at a server with sessions. A client is told which are accepted. */
 const MAX_URIS = 1024;
-/** A subscription takes these besides its text, which may be in memory several times: as a request and as filters. */
+/** The text may be in memory several times: as a request and as filters. */
 const SUBSCRIPTION_BYTES = 1024;
 const URI_BYTES = 256;
 const TEXT_COPIES = 3;

@@ -28,7 +28,7 @@ export function end(reply: Reply): void {
 
 const EMPTY: SubscriptionFilter = { lists: new Set(), uris: new Set(), tasks: new Set() };
 
-/** A subscription at a server without sessions. Each run gets the request again, until the client or the server ends it. */
+/** Each run of a server without sessions gets the request again, until the client or the server ends it. */
 export class ModernSubscription {
   readonly #holder: MemoryHolder;
   readonly #reply: Reply;

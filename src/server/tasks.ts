@@ -14,8 +14,8 @@ const MAX_CLIENT_TASKS = 1000;
 const MAX_ID_LENGTH = 256;
 
 /**
- * The clients of tasks. A shared server sees one identity for all, so it could not notice that a client uses the task of another one.
- * Servers may keep tasks over a restart, so the owners are kept too.
+ * A shared server sees one identity for all, so it could not notice that a client uses the task of another one. Servers may keep tasks over
+ * a restart, so the owners are kept too.
  */
 export class TaskOwners {
   readonly #owners = new Map<string, MemoryHolder>();
@@ -46,7 +46,7 @@ export class TaskOwners {
   }
 }
 
-/** Progress tokens of requests that were answered with a task. They stay valid until its end, which is not reported (MCP 2025-11-25, basic/utilities/progress). */
+/** Progress tokens of tasks stay valid until the end of the task, which is not reported (MCP 2025-11-25, basic/utilities/progress). */
 export const MAX_TOKENS = 1024;
 
 /** The tasks of clients (MCP 2025-11-25, basic/utilities/tasks): calls that go on after their response. */
@@ -60,7 +60,7 @@ export class ClientTasks {
     if (tokenText !== undefined) this.tokens.set(wireId, { caller, tokenText });
   }
 
-  /** Its request is no longer in flight. @returns false for an unknown token. */
+  /** @returns false for an unknown token. */
   deliverProgress(message: NotificationMessage): boolean {
     const owner = this.tokens.get(progressTokenOf(message));
     owner?.caller.deliver?.(notificationToClient(message, Slot.progressToken, owner.tokenText));

@@ -8,10 +8,7 @@ import { RateLimit, Timer } from "../timers.ts";
 import type { Call, CallLimits, CallVerdict } from "./call.ts";
 import type { Calls } from "./calls.ts";
 
-/**
- * By the annotation of MCP (2025-11-25, schema, ToolAnnotations) or that of a pod; not if the two differ. `destructiveHint` has a meaning
- * only if `readOnlyHint` is false.
- */
+/** Reads the annotation of MCP (2025-11-25, schema, ToolAnnotations) or of a pod. A tool is not read-only if the two differ. */
 export function isReadOnly(annotations: unknown): boolean {
   if (!isJsonObject(annotations)) return false;
   const marks = new Set([annotations["readOnlyHint"], annotations["readOnly"]]);
@@ -44,7 +41,7 @@ export interface ToolList {
 
 /**
  * Reads all pages of `tools/list` (MCP 2025-11-25, server/utilities/pagination). Yields the parameters of the request for each page, and
- * takes the JSON text of its result. Of a list with a malformed tool or cursor, clients still get the other tools.
+ * takes the JSON text of its result. If a tool or a cursor is malformed, clients still get the other tools.
  */
 export function* readToolPages(): Generator<JsonObject, ToolList, string> {
   const tools: JsonObject[] = [];
@@ -87,9 +84,8 @@ export interface LanePolicy {
   /** @param listAgain lists the tools again, because they have changed. @returns what changes the response, if anything does. */
   transformOf(method: string, listAgain: () => void): Transform | undefined;
   /**
-   * Decides on a client's message before the lane accepts it.
+   * Decides on a client's message before the lane accepts it. The calls of one `caller` share a rate.
    *
-   * @param caller its calls share a rate.
    * @returns the error if it is rejected; otherwise the limits of a call, if it has any.
    */
   admit(caller: Caller, message: RequestMessage | NotificationMessage): SidecarError | CallLimits | undefined;
@@ -100,9 +96,9 @@ export interface LanePolicy {
   review(call: Call, isSent: boolean): CallVerdict | undefined;
 }
 
-/** The rate of listings. A server may report a change of its tools after every listing. A burst may have the same number. */
+/** A server may report a change of its tools after every listing. A burst may have the same number. */
 const LISTINGS_PER_MINUTE = 60;
-/** A listing begins again if its tools have changed meanwhile. After these, it is used even if it is outdated. */
+/** After so many listings that changes outdated, the list is used although it is outdated. */
 const MAX_RESTARTS = 3;
 
 const MAX_FAILURES = 3;
@@ -113,14 +109,14 @@ const MAX_ERROR_LENGTH = 500;
 
 /**
  * The tools of a lane's current generation. If there is a watcher, client requests wait until it has them. A server that answers without
- * them is restarted; one that does not answer in time is asked again: `HangWatch` decides if it is alive.
+ * tools is restarted. One that does not answer in time is asked again: `HangWatch` decides if it is alive.
  */
 export class ServerTools {
   version = 0;
   readonly #calls: Calls;
   readonly #watcher: LanePolicy | undefined;
   #isInitialized = false;
-  /** True if they are listed, page by page, and again after each change. */
+  /** True once the tools are listed, and again after each change. */
   #isOpen = false;
   #isListing = false;
   #isOutdated = false;
@@ -129,7 +125,7 @@ export class ServerTools {
   readonly #rate = new RateLimit(LISTINGS_PER_MINUTE);
   readonly #delayed: Timer;
 
-  /** @param watcher the policy if it needs the tools. With RETRY=read-only, they are listed even without one. */
+  /** @param watcher the policy if it needs the tools. With RETRY=read-only, tools are listed even without one. */
   constructor(calls: Calls, watcher: LanePolicy | undefined) {
     this.#calls = calls;
     this.#watcher = watcher;
@@ -166,7 +162,7 @@ export class ServerTools {
     if (!this.#hasToolsCapability) this.#onTools([], true);
   }
 
-  /** Before `notifications/initialized`, the server must not get requests. */
+  /** The server must not get requests before `notifications/initialized`. */
   onInitialized(): void {
     this.#isInitialized = true;
     if (this.#watcher === undefined ? this.#calls.context.config.retry !== "read-only" : !this.#hasToolsCapability) return;
@@ -174,7 +170,7 @@ export class ServerTools {
     this.#listAgain();
   }
 
-  /** A client request waits. Its client may not be initialized yet; the tools are then listed before that, too. */
+  /** A client may not be initialized yet when its request waits. The tools are then listed before that, too. */
   onWaiting(): void {
     if (this.#isOpen || !this.#calls.queue.isReady || !this.#hasToolsCapability) return;
     this.#isOpen = true;
@@ -188,7 +184,7 @@ export class ServerTools {
     this.#listAgain();
   }
 
-  /** A listing that fails from now on says nothing about the server. Its read-only tools are kept for the calls that were in flight. */
+  /** A listing that fails from now on says nothing about the server. The read-only tools are kept for the calls that were in flight. */
   onLost(): void {
     this.#watcher?.onLost();
     this.#isInitialized = this.#isOpen = this.#isOutdated = false;
@@ -199,7 +195,6 @@ export class ServerTools {
 
   #listAgain(): void {
     if (!this.#isOpen) return;
-    // One listing at a time, even if the server reports many changes.
     this.#isOutdated = this.#isListing;
     if (this.#isListing) return;
     this.#isListing = true;
@@ -209,11 +204,7 @@ export class ServerTools {
     else this.#delayed.set(nowMs + waitMs);
   }
 
-  /**
-   * Requests all pages, one after another.
-   *
-   * @param limits those of each request. Without them, a listing ends early if it must begin again.
-   */
+  /** @param limits those of each request. Without them, a listing ends early if it must begin again. */
   #ask(onListed: (list: ToolList) => void, limits?: () => CallLimits): void {
     const pages = readToolPages();
     const read = (text: string): void => {
@@ -262,7 +253,7 @@ export class ServerTools {
       calls.readOnlyTools = namesOf(tools, ({ name, annotations }) => String(name).length <= MAX_NAME_LENGTH && isReadOnly(annotations));
     if (this.#watcher === undefined) return;
     this.#watcher.onTools(tools, calls.lastHandshake?.generation ?? 0);
-    // Even if the slots were open: queued calls were accepted with the former tools, and need a review.
+    // Queued calls were accepted with the former tools, so they need a review even if the slots were open.
     queue.blocks.add("tools");
     this.#review(this.#watcher);
     queue.unblock("tools");
@@ -270,7 +261,7 @@ export class ServerTools {
 
   #onNotListed(problem: string, isTimeout: boolean): void {
     const watcher = this.#watcher;
-    // A server may reject tools/list before its client is initialized. It is asked again after that.
+    // A server may reject tools/list before its client is initialized. It is asked again then.
     if (this.areAwaited && !this.#isInitialized) return;
     if (!isTimeout) this.#failures++;
     const isGivenUp = !isTimeout && (this.areAwaited || this.#failures >= MAX_FAILURES);

@@ -60,7 +60,7 @@ describe("the release", () => {
     expect(jobsOf("test.yml")["test"]?.steps?.map(({ run }) => run)).toContain(".ci/run");
   });
 
-  it("a tag is accepted only with the package's version and an entry in the changelog", async () => {
+  it("a tag is accepted only with the package's version and a dated section in the changelog", async () => {
     const check = commandOf("check", "CHANGELOG.md");
     await using folder = await TempDir.create();
     const errorFor = (tag: string, version: string, changelog: string): string => {
@@ -70,10 +70,12 @@ describe("the release", () => {
       const { status, stdout } = spawnSync("bash", ["-e", "-c", check], { cwd: folder.path, env, encoding: "utf8" });
       return status === 0 ? "" : stdout.trim();
     };
-    expect(errorFor("v1.2.3", "1.2.3", "# Changelog\n\n## 1.2.3\n")).toBe("");
+    expect(errorFor("v1.2.3", "1.2.3", "# Changelog\n\n## 1.2.3 - 2026-01-31\n")).toBe("");
     expect(readFileSync(folder.file("output"), "utf8")).toBe("version=1.2.3\n");
     expect(errorFor("v1.2.4", "1.2.3", "## 1.2.4\n\n## 1.2.3\n")).toBe("::error::tag v1.2.4, but package.json says 1.2.3");
-    expect(errorFor("v1.2.3", "1.2.3", "## 1.2.30\n\n## 1x2x3\n")).toBe("::error::no ## 1.2.3 in CHANGELOG.md");
+    expect(errorFor("v1.2.3", "1.2.3", "## 1.2.30 - 2026-01-31\n\n## 1x2x3 - 2026-01-31\n\n## 1.2.3\n")).toBe(
+      "::error::no ## 1.2.3 with a date in CHANGELOG.md",
+    );
   });
 
   it("a prerelease does not move the tag latest of npm", () => {
