@@ -1,7 +1,6 @@
 import { totalmem } from "node:os";
 import { getHeapStatistics } from "node:v8";
 
-/** The uses of memory that clients and servers cause. */
 export const MEMORY_KINDS = ["bodies", "requests", "replay", "unread", "subscriptions", "serverOutput"] as const;
 
 type MemoryKind = (typeof MEMORY_KINDS)[number];
@@ -253,7 +252,7 @@ const MIN_BYTES = 2 * MIB;
 const MAX_BYTES = 256 * MIB;
 
 /**
- * The default of MEMORY_BUDGET_BYTES: a quarter of the memory above 56 MiB, at least 2 MiB and at most 256 MiB.
+ * The default of MEMORY_BUDGET_BYTES.
  *
  * @param memoryBytes that of the container, or else of the machine. Without a limit, a container has a number above all memory; without
  * control groups, a system has 0.

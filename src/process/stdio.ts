@@ -184,7 +184,6 @@ export class OutputReader {
   readonly #readers: Set<OutputReader>;
   readonly #held: Reservation;
   #nextPauseMs = 0;
-  /** 0 before the first line of a turn. */
   #turnEndMs = 0;
   /** Settles when the lines that wait for memory, for the next turn, or for the end of a long line are read. Undefined if none wait. */
   later: Promise<void> | undefined;

@@ -57,7 +57,7 @@ export class Lane implements SessionLane, UpstreamListener {
   #isClosed = false;
 
   /**
-   * @param endSession ends a session that cannot continue, and calls `endCaller` here.
+   * @param endSession calls `endCaller` here.
    * @param policy undefined if there are no rules.
    */
   constructor(
@@ -238,7 +238,7 @@ export class Lane implements SessionLane, UpstreamListener {
     // Such as `notifications/initialized`, which the server may answer with an error.
     calls.sent.noteNotification();
     this.tools.onReady();
-    // Before any held `initialize` is answered: those clients have seen no earlier generation.
+    // Lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
     if (handshake.resultText !== former?.resultText) this.#capabilities.change(handshake, this.routing.isOfOneClient);
     for (const text of former === undefined ? [] : this.#capabilities.listChanges) {
       const change = readMessage(text);
