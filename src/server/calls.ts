@@ -39,7 +39,7 @@ import { ClientTasks } from "./tasks.ts";
 const MAX_KEPT_BYTES = 64 * 1024;
 /** The sidecar's own requests in flight: one client may cancel a thousand subscriptions at once. */
 const MAX_IN_BACKGROUND = 16;
-/** For lines in the stdin that the server has caused, such as responses to its pings. */
+/** Lines that the server has caused, such as responses to its pings. */
 const MAX_OWN_BYTES = 256 * 1024;
 
 export interface HeldRequest {
@@ -305,7 +305,7 @@ export class Calls {
     return call?.wireId === wireId && call?.isWritten === true ? call : undefined;
   }
 
-  /** Those that the server has, in the order of their ids. */
+  /** Those that the server has, by their ids. */
   get ofClients(): ClientCall[] {
     return this.#all.filter(isOfClient).filter(({ isWritten }) => isWritten);
   }
@@ -396,7 +396,7 @@ export class Calls {
     this.queue.free(call);
   }
 
-  /** Sends a suspended call as this request. It gets a new time if its client was asked. */
+  /** The call gets a new time if its client was asked. */
   repeat(call: Call, request: RequestMessage): void {
     const nowMs = this.context.nowMs();
     if (call.deadlineMs === Infinity) call.renew(nowMs);
@@ -414,7 +414,7 @@ export class Calls {
     else this.#schedule(call);
   }
 
-  /** Ends a call, exactly once: takes it out of wherever it waits, frees what it holds, and gives its client the outcome. */
+  /** Ends a call exactly once, wherever it waits. */
   end(call: Call, outcome: Outcome): void {
     const { caller, kind, reply, state } = call;
     if (state === "ended") return;
