@@ -202,19 +202,16 @@ export class Lane implements SessionLane, UpstreamListener {
     calls.tasks.endCaller(caller);
   }
 
-  /** The newest first, until this much memory is free. @returns the bytes that are free. */
-  freeUnsent(bytes: number, holder: MemoryHolder): number {
+  /** The newest first. Each step ends one. */
+  *freeUnsent(holder: MemoryHolder): Generator<void> {
     const { calls } = this;
     const error = outOfMemory("The memory of this client is needed for others.");
     const isUnsent = ({ kind, account, isSent }: Call): boolean => kind !== "notification" && account?.holder === holder && !isSent;
-    let freeBytes = 0;
     for (const call of [...new Set([...calls.values(), ...calls.queue.entries])].filter(isUnsent).toReversed()) {
-      if (freeBytes >= bytes) break;
-      freeBytes += call.memory?.bytes ?? 0;
       if (call.kind === "client") calls.giveUp(call, "room in the memory budget", error);
       else calls.end(call, error);
+      yield;
     }
-    return freeBytes;
   }
 
   close(reason: "shutdown" | "server lost" = "shutdown"): void {

@@ -287,9 +287,8 @@ export class Pool {
     for (const server of this.#of("asking")) if (server.profile.holder === holder) this.#evict(server, "token removed");
   }
 
-  freeUnsent(bytes: number, holder: MemoryHolder): void {
-    let freeBytes = 0;
-    for (const lane of this.lanes) if (freeBytes < bytes) freeBytes += lane.freeUnsent(bytes - freeBytes, holder);
+  *freeUnsent(holder: MemoryHolder): Generator<void> {
+    for (const lane of this.lanes) yield* lane.freeUnsent(holder);
   }
 
   async drain(): Promise<void> {

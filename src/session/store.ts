@@ -38,7 +38,7 @@ export class SessionStore {
     [this.#context, this.maxSessions] = [context, maxSessions];
     this.#manySessions = maxSessions - share;
     this.#share = Math.max(1, share);
-    memory.onShortage("abandoned", (bytes, holder) => this.#endAbandoned(bytes, holder));
+    memory.onShortage("abandoned", (holder) => this.#endAbandoned(holder));
   }
 
   get size(): number {
@@ -112,7 +112,7 @@ export class SessionStore {
   }
 
   /** Begins with the client that has most memory, and with its longest unused session. */
-  #endAbandoned(bytes: number, holder: MemoryHolder): void {
+  *#endAbandoned(holder: MemoryHolder): Generator<void> {
     const nowMs = this.#context.nowMs();
     if (nowMs - this.#searchedAtMs < SEARCH_MS) return;
     this.#searchedAtMs = nowMs;
@@ -121,12 +121,9 @@ export class SessionStore {
       .filter((each) => (holder === ANY_HOLDER || each.memory.holder === holder) && each.memory.lastingBytes > 0)
       .filter(({ isInUse, lastUsedAtMs }) => !isInUse && nowMs - lastUsedAtMs >= ABANDONED_MS);
     const byHolder = [...Map.groupBy(abandoned, (each) => each.memory.holder).values()].sort((a, b) => lastingBytes(b) - lastingBytes(a));
-    let freeBytes = 0;
     for (const session of byHolder.flatMap((each) => each.sort((a, b) => a.lastUsedAtMs - b.lastUsedAtMs))) {
-      if (freeBytes >= bytes) return;
-      freeBytes += session.memory.lastingBytes;
       this.#logEnd("room in the memory budget");
-      this.end(session);
+      yield this.end(session);
     }
   }
 
