@@ -2,16 +2,12 @@ import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Context } from "../context.ts";
 import { lastingTime, type MemoryAccount, type Reservation } from "../memory.ts";
-import { logLimiter } from "../observe/log.ts";
 import { Timer } from "../timers.ts";
 
-/** Counts and logs connections whose clients do not read. @returns a function that gets the length of the unread text. */
-export function countCutOffs({ counters, log, nowMs }: Context, reason: string): (unreadLength: number) => void {
-  const mayLog = logLimiter(nowMs);
-  return (unreadLength) => {
-    counters.http.readersCutOff++;
-    if (mayLog()) log.warn({ bytes: unreadLength, reason }, "connection cut off");
-  };
+/** Counts and logs a connection whose client does not read. */
+export function countCutOff({ counters, limitedLog }: Context, unreadLength: number, reason: string): void {
+  counters.http.readersCutOff++;
+  limitedLog.warn({ bytes: unreadLength, reason }, "connection cut off");
 }
 
 /** A shorter response is not counted while it is the current one of its connection. In UTF-16 units, as in a socket of Node. */
@@ -39,7 +35,6 @@ interface Unread {
 /** Unread output counts as memory of its client. Slow readers are cut off if memory is short. */
 export class UnreadOutput {
   readonly #context: Context;
-  readonly #onCut: (unreadLength: number) => void;
   /** The longest unread first. */
   readonly #unread = new Map<ServerResponse, Unread>();
   readonly #nextLook: Timer;
@@ -49,7 +44,6 @@ export class UnreadOutput {
   constructor(context: Context) {
     this.#context = context;
     this.#nextLook = new Timer(context, (nowMs) => this.#onInterval(nowMs));
-    this.#onCut = countCutOffs(context, "the memory budget is used up");
     context.memory.onShortage("slow", () => this.#cutOffSlow());
     context.memory.onShortage("full", () => this.#cutOffReading());
   }
@@ -86,7 +80,8 @@ export class UnreadOutput {
       const length = response.writableLength;
       this.#forget(response);
       response.destroy();
-      yield this.#onCut(length);
+      countCutOff(this.#context, length, "the memory budget is used up");
+      yield;
     }
   }
 

@@ -174,7 +174,6 @@ export function itemsAfter<Item>(items: readonly Item[], count: number, seenCoun
   return items.slice(Math.max(0, items.length - (count - seenCount)));
 }
 
-/** It begins at the start, because people open the page after a failure. */
 export class RequestHistory {
   /** Oldest first. */
   readonly requests: EndedRequest[] = [];

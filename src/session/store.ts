@@ -1,6 +1,5 @@
 import type { Context } from "../context.ts";
 import { ANY_HOLDER, HOLDER_SHARE, LinkedOrder, type MemoryHolder, Place } from "../memory.ts";
-import { logLimiter } from "../observe/log.ts";
 import type { Principal, Session } from "./session.ts";
 
 interface Holding {
@@ -30,17 +29,15 @@ export class SessionStore {
   readonly #share: number;
   /** From this number on, no holder may exceed the share. */
   readonly #manySessions: number;
-  readonly #mayLog: () => boolean;
   #searchedAtMs = -Infinity;
 
   constructor(context: Context) {
-    const { config, memory, nowMs } = context;
+    const { config, memory } = context;
     const { maxSessions } = config;
     const share = Math.floor(maxSessions * HOLDER_SHARE);
     [this.#context, this.maxSessions] = [context, maxSessions];
     this.#manySessions = maxSessions - share;
     this.#share = Math.max(1, share);
-    this.#mayLog = logLimiter(nowMs);
     memory.onShortage("abandoned", (holder) => this.#endAbandoned(holder));
   }
 
@@ -131,7 +128,7 @@ export class SessionStore {
   }
 
   #logEnd(reason: string): void {
-    if (this.#mayLog()) this.#context.log.info({ reason }, "session ended");
+    this.#context.limitedLog.info({ reason }, "session ended");
   }
 
   /** Prefers the largest holding above the share. */
