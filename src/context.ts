@@ -1,13 +1,15 @@
 import type { Config } from "./config/load.ts";
 import { MemoryBudget } from "./memory.ts";
 import { Counters, RequestRecords } from "./observe/record.ts";
-import { Defects, type Log, type LogFields, withFields } from "./observe/log.ts";
+import { Defects, limitedLog, limitedRequestLog, type Log, type LogFields, withFields } from "./observe/log.ts";
 import type { Secrets } from "./observe/redact.ts";
 
 /** Made once, and the first argument of each part. */
 export interface Context {
   readonly config: Config;
   readonly log: Log;
+  readonly limitedLog: Log;
+  readonly limitedRequestLog: Log;
   readonly counters: Counters;
   readonly records: RequestRecords;
   readonly defects: Defects;
@@ -26,7 +28,11 @@ export function createContext(config: Config, log: Log, secrets: Secrets, draini
   const memory = new MemoryBudget(config.memoryBudgetBytes);
   const nowMs = performance.now.bind(performance);
   const records = new RequestRecords(counters, nowMs, defects, secrets.redact, config.metrics);
-  return { config, log, counters, records, defects, memory, secrets, nowMs, draining, kill };
+  return { config, ...logsOf(log, nowMs), counters, records, defects, memory, secrets, nowMs, draining, kill };
+}
+
+export function logsOf(log: Log, nowMs: () => number): Pick<Context, "log" | "limitedLog" | "limitedRequestLog"> {
+  return { log, limitedLog: limitedLog(log, nowMs), limitedRequestLog: limitedRequestLog(log, nowMs) };
 }
 
 export function onDrain({ draining, defects }: Context, event: string, handle: () => void): void {
@@ -35,5 +41,5 @@ export function onDrain({ draining, defects }: Context, event: string, handle: (
 
 export function contextWith(context: Context, fields: LogFields): Context {
   const log = withFields(context.log, fields);
-  return { ...context, log, defects: new Defects(log, context.counters) };
+  return { ...context, ...logsOf(log, context.nowMs), defects: new Defects(log, context.counters) };
 }

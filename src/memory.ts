@@ -1,7 +1,6 @@
 import { totalmem } from "node:os";
 import { getHeapStatistics } from "node:v8";
 
-/** The uses of memory that clients and servers cause. */
 export const MEMORY_KINDS = ["bodies", "requests", "replay", "unread", "subscriptions", "serverOutput"] as const;
 
 type MemoryKind = (typeof MEMORY_KINDS)[number];
@@ -26,9 +25,8 @@ export function serversPerClient(maxServers: number): number {
 }
 
 /**
- * `replay`: what clients can do without. `slow`: above three quarters of the limit; also with 0 bytes, to count again. `full`: above the
- * limit. `share`: of a client above its share, for another one that would be refused. `abandoned`: what clients have left behind, for one
- * that would be refused.
+ * `replay`: what clients can do without. `slow`: above three quarters of the limit. `full`: above the limit. `share`: of a client above its
+ * share, for another one that would be refused. `abandoned`: what clients have left behind, for one that would be refused.
  */
 type EvictionStage = "replay" | "slow" | "full" | "share" | "abandoned";
 
@@ -46,7 +44,7 @@ export class MemoryBudget {
   #maxHolders = MIN_HOLDERS;
   readonly #shareBytes: number;
   readonly calmBytes: number;
-  readonly #evictions: { readonly stage: EvictionStage; readonly evict: (bytes: number, holder: MemoryHolder) => void }[] = [];
+  readonly #evictions: { readonly stage: EvictionStage; readonly evict: (holder: MemoryHolder) => Iterator<unknown> | undefined }[] = [];
   #isEvicting = false;
 
   constructor(limitBytes: number) {
@@ -59,8 +57,12 @@ export class MemoryBudget {
     return { limitBytes: this.limitBytes, usedBytes: this.usedBytes, ...this.#usedByKind };
   }
 
-  /** @param evict frees this much of a holder, as far as it can. Functions of one stage are called in the order of their addition. */
-  onShortage(stage: EvictionStage, evict: (bytes: number, holder: MemoryHolder) => void): void {
+  /**
+   * Functions of one stage are called in the order of their addition.
+   *
+   * @param evict each step of its iterator frees a part of the holder's memory at once, until enough is free.
+   */
+  onShortage(stage: EvictionStage, evict: (holder: MemoryHolder) => Iterator<unknown> | undefined): void {
     this.#evictions.push({ stage, evict });
   }
 
@@ -81,6 +83,7 @@ export class MemoryBudget {
     if (kind === "subscriptions" && own.lastingBytes + bytes > this.#shareBytes) return false;
     if (!this.hasRoomFor(holder, bytes)) return false;
     const missingBytes = (): number => this.#missingBytes(holder, bytes);
+    if (missingBytes() <= 0) return true;
     if (own.droppableBytes > 0) this.#run("replay", missingBytes, holder);
     this.#run("replay", missingBytes);
     return missingBytes() <= 0;
@@ -119,9 +122,9 @@ export class MemoryBudget {
     if (this.#isEvicting) return;
     this.#isEvicting = true;
     try {
-      const excessBytes = (): number => Math.max(0, this.usedBytes - this.calmBytes);
+      const excessBytes = (): number => this.usedBytes - this.calmBytes;
       this.#run("replay", excessBytes);
-      for (const { stage, evict } of this.#evictions) if (stage === "slow") evict(excessBytes(), ANY_HOLDER);
+      this.#run("slow", excessBytes);
       this.#run("full", () => this.usedBytes - this.limitBytes);
       if (holder !== undefined) this.#claim(holder, bytes);
     } finally {
@@ -144,7 +147,11 @@ export class MemoryBudget {
   }
 
   #run(stage: EvictionStage, missingBytes: () => number, holder = ANY_HOLDER): void {
-    for (const each of this.#evictions) if (each.stage === stage && missingBytes() > 0) each.evict(missingBytes(), holder);
+    for (const each of this.#evictions) {
+      if (each.stage !== stage) continue;
+      const steps = each.evict(holder);
+      while (missingBytes() > 0 && steps?.next().done === false);
+    }
   }
 
   #useOf(holder: MemoryHolder): Readonly<typeof NO_USE> {
@@ -245,7 +252,7 @@ const MIN_BYTES = 2 * MIB;
 const MAX_BYTES = 256 * MIB;
 
 /**
- * The default of MEMORY_BUDGET_BYTES: a quarter of the memory above 56 MiB, at least 2 MiB and at most 256 MiB.
+ * The default of MEMORY_BUDGET_BYTES.
  *
  * @param memoryBytes that of the container, or else of the machine. Without a limit, a container has a number above all memory; without
  * control groups, a system has 0.

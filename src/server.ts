@@ -80,7 +80,7 @@ export class McpServer {
     }
     const endpoint = (this.#endpoint = new McpEndpoint(context, opener, sessions, this.#stateless));
     this.#legacySse = config.legacySse === "on" ? new LegacySse(context, opener, sessions, endpoint) : undefined;
-    memory.onShortage("share", (bytes, holder) => this.#pool.freeUnsent(bytes, holder));
+    memory.onShortage("share", (holder) => this.#pool.freeUnsent(holder));
     const { failed, supervisor } = this.#pool.shared;
     [this.failed, this.firstReady] = [failed, supervisor.firstReady];
     const startedAtMs = nowMs();

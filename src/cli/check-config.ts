@@ -17,7 +17,6 @@ export function effectiveConfigJson(config: Config, { replacer }: Secrets): stri
   return JSON.stringify(masked, replacer, 2);
 }
 
-/** Each option with its value and the source of that. */
 export function effectiveConfigText(config: Config, given: LoadResult["given"], secrets: Secrets): string {
   const groups = Object.entries(OPTION_GROUPS).map(([group, options]) => {
     const lines = (Object.keys(options) as OptionKey[]).map((key) => {

@@ -149,7 +149,7 @@ export async function discover(argv: readonly string[], environment: Environment
     ended.abort(new DiscoverError(`ended by ${signal}`));
   };
   void waitForSignal(process, () => kill.abort()).then(endBy);
-  // The state is unknown after that, so all processes are killed.
+  // The state is unknown after a defect, so all processes are killed.
   process.on("uncaughtException", (error) => {
     kill.abort();
     ended.abort(new DiscoverError(`a defect: ${describeError(error)}`));

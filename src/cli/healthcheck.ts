@@ -32,9 +32,8 @@ const MAX_WORDS = 16;
 const ADDRESS_VARIABLES = [OPTIONS.addr.variable, OPTIONS.port.variable];
 
 /**
- * Finds the sidecar of this container by its command line and environment in /proc: that is never out of date. Of several, the first process
- * counts: a server may run this program too.
- *
+ * Finds the sidecar of this container by its command line and environment in /proc, which are never out of date. The first process counts:
+ * a server may run this program too.
  * @param root replaces the root directory in tests.
  * @returns undefined outside containers, and if a variable names another sidecar.
  */

@@ -43,7 +43,6 @@ const EXIT_CODES: readonly Entry[] = [
   ["128 + n", "stopped at once by a second signal of number n"],
 ];
 
-/** For a command line without any word. */
 export function usageText(): string {
   return `${SUMMARY}
 
@@ -54,7 +53,7 @@ export function usageText(): string {
 `;
 }
 
-/** @param columns the width of the terminal; undefined without one. @param isFull true for all options. */
+/** @param columns the width of the terminal; undefined without one. */
 export function helpText(columns: number | undefined, isFull: boolean): string {
   const width = Math.max(MIN_COLUMNS, Math.min(MAX_COLUMNS, columns ?? MAX_COLUMNS));
   const wrap = (text: string, indent = ""): string => wrapped(text, indent, width);

@@ -63,7 +63,7 @@ export class StartDisplay {
     [this.#options, this.#stdout, this.#logger] = [options, stdout, logger];
     const { config, environment } = options;
     this.#mayFail = config.keepTrying === false;
-    // Written through the log, in order with its lines. It is dropped if the terminal is not read, so that nothing waits for it.
+    // Written through the log, in order with its lines, and dropped if the terminal is not read.
     const write = (text: string): void => logger.show(text);
     this.#progress = new ProgressLine(stdout, write, environment, () => [this.#subject(), this.#lastWords]);
     this.log = logOf((level, fields, message) => {

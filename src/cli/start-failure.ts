@@ -109,7 +109,6 @@ export function neverReady({
   };
 }
 
-/** As sentences, for a terminal. */
 export function failureText({ problem, fix, output = [] }: StartFailure): string {
   const ending = /[?.'"\])]$/.test(fix ?? "") ? "" : ".";
   const lines = fix === undefined ? output : [...output, `${fix.charAt(0).toUpperCase()}${fix.slice(1)}${ending}`];

@@ -10,7 +10,7 @@ export interface Terminal {
   readonly columns?: number;
 }
 
-/** Some terminals do not know their width and report 0. */
+/** Some terminals report a width of 0. */
 export function columnsOf({ columns = 0 }: Terminal): number {
   return columns > 0 ? columns : DEFAULT_COLUMNS;
 }

@@ -42,7 +42,7 @@ export function isLocalhost(host: string): boolean {
   return /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\]|\[::ffff:7f[\da-f]{2}:[\da-f]+\])$/.test(host);
 }
 
-/** True if only this machine can connect. @param listenHost undefined for all interfaces. */
+/** @param listenHost undefined for all interfaces. */
 export function isLoopback(listenHost: string | undefined): boolean {
   if (listenHost === undefined) return false;
   const parsed = parseAuthority(bracketed(listenHost));

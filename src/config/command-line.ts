@@ -17,7 +17,6 @@ export function nearest(word: string, known: Iterable<string>): string | undefin
   return best;
 }
 
-/** The Levenshtein distance. */
 function typos(text: string, other: string): number {
   if (Math.abs(text.length - other.length) > MAX_TYPOS) return MAX_TYPOS + 1;
   let above = Array.from({ length: other.length + 1 }, (_, column) => column);

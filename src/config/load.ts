@@ -7,7 +7,6 @@ import { describeInvalid, isSamePath, type Option, problemText, VARIABLE_PREFIX 
 import { ALL_OPTIONS, type OptionKey, OPTIONS, type Settings, type SettingsOf } from "./options.ts";
 import { readSecretFile } from "./secret-file.ts";
 
-/** Also has values that are derived from several options. */
 export interface Config extends Omit<Settings, "addr" | "host" | "memoryBudgetBytes" | "page"> {
   readonly memoryBudgetBytes: number;
   readonly page: boolean;
@@ -64,7 +63,7 @@ export function loadConfig(commandLine: CommandLine, environment: Environment, n
   if (problems.length > 0) return { config: undefined, problems, ...found };
   const listen = listenAddressOf(settings, flags);
   const memoryBudgetBytes = settings.memoryBudgetBytes ?? defaultBudgetBytes();
-  // A message that could never be forwarded is too long. It is not an effect of other messages.
+  // A message that could never be forwarded is too long, whatever memory other messages take.
   const shareBytes = Math.floor(memoryBudgetBytes * HOLDER_SHARE);
   const config: Config = {
     ...direct,
@@ -122,7 +121,6 @@ export function readSettings<Table extends Readonly<Record<string, Option<unknow
   return { settings: settings as SettingsOf<Table>, given, invalid, problems };
 }
 
-/** Options that are valid only one by one. */
 function* contradictions({ settings, given, invalid }: ReadSettings): Generator<string, void> {
   const { cwd, legacySse, page, path, childEra, modern, isolation, restartBackoffMs: first, restartMaxMs: longest } = settings;
   const sourceOf = (key: OptionKey): string => given.get(key)?.source ?? "";

@@ -6,12 +6,11 @@ import { RESERVED_PATHS } from "../routes.ts";
 import { MAX_TIMER_MS } from "../timers.ts";
 
 export interface ValueKind<Value> {
-  /** In the help. */
   readonly placeholder: string;
   /** After "expected". */
   readonly expected: string;
   readonly isSecret?: true;
-  /** True if a flag without a value means `on`. */
+  /** A flag without a value means `on`. */
   readonly isSwitch?: true;
   /** @returns undefined if the text is not valid. */
   parse(text: string): Value | undefined;
@@ -248,7 +247,6 @@ export interface Option<Setting> {
   readonly variable: `${typeof VARIABLE_PREFIX}${string}`;
   readonly kind: ValueKind<Setting>;
   readonly description: string;
-  /** As a user would write it. */
   readonly defaultText: string | undefined;
   readonly defaultValue: Setting;
 }

@@ -311,7 +311,6 @@ const ALL = {
 
 export type OptionKey = keyof typeof ALL;
 
-/** The value of each option of a table, set or default. */
 export type SettingsOf<Table> = { readonly [Key in keyof Table]: Table[Key] extends Option<infer Setting> ? Setting : never };
 export type Settings = SettingsOf<typeof ALL>;
 
@@ -320,7 +319,6 @@ export const OPTIONS: { readonly [Key in OptionKey]: Option<Settings[Key]> } = A
 
 export const ALL_OPTIONS: readonly Option<unknown>[] = Object.values(OPTIONS);
 
-/** The most used options, for README.md and the short help. */
 export const COMMON_OPTIONS: readonly Option<unknown>[] = [
   OPTIONS.command,
   OPTIONS.args,

@@ -17,7 +17,6 @@ const MIN_LENGTHS = { token: MIN_TOKEN_LENGTH, key: MIN_KEY_LENGTH };
 export const SETTLE_MS = 200;
 /** Every request is compared with each token. */
 const MAX_FILE_BYTES = 64 * 1024;
-/** At the start. */
 const MAX_READS = 10;
 /** An older file is not being written. */
 const NEW_MS = 10_000;

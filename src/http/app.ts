@@ -14,7 +14,7 @@ import { reject, type Route, type RoutedRequest, sendDefect, sendError, sendReje
 const SSE_PATHS: ReadonlySet<string> = new Set([...LEGACY_PATHS, "/message"]);
 const OPERATOR_PATHS: ReadonlySet<string> = new Set([ROUTES.status.path, ROUTES.metrics.path]);
 const HEALTH_PATHS: ReadonlySet<string> = new Set(["/health", "/ping"]);
-/** Where MCP clients look for an authorization server after a 401. Some put the endpoint's path first. */
+/** MCP clients look here for an authorization server after a 401. Some put the endpoint's path first. */
 const OAUTH_PATH = /^(?:\/[^/]+)*\/\.well-known\/(?:oauth-|openid-)|^\/(?:register|authorize|token)$/;
 
 /** @param path undefined if the MCP endpoint has another address. */

@@ -132,11 +132,8 @@ export class Exchange implements ReplyTarget {
     else request.on("data", this.#onPart).on("end", this.#onEnd).on("error", this.#onAborted);
   }
 
-  /** @returns the bytes that are free. */
-  rejectArriving(): number {
-    const freeBytes = this.#reserved?.bytes ?? 0;
+  rejectArriving(): void {
     if (this.#parts !== undefined) this.#reject(outOfMemory("The body was read only in part."));
-    return freeBytes;
   }
 
   readonly #onPart = (part: Buffer): void => {
@@ -147,7 +144,7 @@ export class Exchange implements ReplyTarget {
     const { maxBodyBytes } = this.#context.config;
     if (this.#length > maxBodyBytes) return this.#reject(tooLarge(maxBodyBytes));
     // A body in one part is read in this turn of the event loop.
-    if (part.length !== this.#declaredBytes && !this.#reserve(part.length)) return void this.rejectArriving();
+    if (part.length !== this.#declaredBytes && !this.#reserve(part.length)) return this.rejectArriving();
     parts.push(part);
     if (before > UNASKED_BYTES || this.#length <= UNASKED_BYTES) return;
     try {

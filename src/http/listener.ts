@@ -5,12 +5,11 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { ListenAddress } from "../config/authority.ts";
 import type { Context } from "../context.ts";
 import { SidecarError, type SidecarErrorCode } from "../mcp/errors.ts";
-import { logLimiter } from "../observe/log.ts";
 import { ROUTES } from "../routes.ts";
 import type { Principal } from "../session/session.ts";
 import type { AuthTokens } from "./auth-tokens.ts";
 import { errorBody, LINGER_MS, reject, rejectionOf, sendDefect, stopParser } from "./response.ts";
-import { countCutOffs, takenBytes } from "./unread-output.ts";
+import { countCutOff, takenBytes } from "./unread-output.ts";
 
 class Connection {
   readonly socket: Socket;
@@ -62,12 +61,10 @@ class Connections {
   app: RequestListener = (...request) => this.early.push(request);
   readonly #context: Context;
   readonly #tokens: AuthTokens | undefined;
-  readonly #mayLog: () => boolean;
 
   /** @param tokens undefined if none is configured. A connection that has shown one is never closed to make room. */
   constructor(context: Context, tokens: AuthTokens | undefined) {
     [this.#context, this.#tokens] = [context, tokens];
-    this.#mayLog = logLimiter(context.nowMs, 1);
   }
 
   /** At the limit, closes the new connection that has been idle for longest, else the oldest. */
@@ -181,7 +178,7 @@ class Connections {
 
   #report(limit: string): void {
     this.#context.counters.http.connectionsDropped++;
-    if (this.#mayLog()) this.#context.log.warn({ reason: `${limit} is reached` }, "connection closed: too many");
+    this.#context.limitedLog.warn({ reason: `${limit} is reached` }, "connection closed: too many");
   }
 
   #delete(connection: Connection): void {
@@ -208,7 +205,6 @@ const SWEEPS = 8;
 /** A timer for each response would slow down every call, so one watch looks at all. @returns the timer. */
 function watchStalledReaders(context: Context, { all }: Connections): NodeJS.Timeout {
   const { config, defects, nowMs } = context;
-  const onCut = countCutOffs(context, "nothing was read in time");
   const sweep = (): void => {
     const now = nowMs();
     for (const [socket, connection] of all) {
@@ -217,7 +213,7 @@ function watchStalledReaders(context: Context, { all }: Connections): NodeJS.Tim
       if (readBytes === -1 || readBytes !== connection.readBytes) [connection.readBytes, connection.readAtMs] = [readBytes, now];
       else if (now - connection.readAtMs >= config.readerTimeoutMs) {
         socket.destroy();
-        onCut(writableLength);
+        countCutOff(context, writableLength, "nothing was read in time");
       }
     }
   };

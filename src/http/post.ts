@@ -13,6 +13,7 @@ import {
   type RequestMessage,
   type ResponseMessage,
 } from "../mcp/message.ts";
+import type { MemoryHolder } from "../memory.ts";
 import { setSession } from "../observe/record.ts";
 import { allowHeader, ROUTES } from "../routes.ts";
 import { sessionNotFound, shuttingDown } from "../server/failures.ts";
@@ -64,13 +65,11 @@ export class McpEndpoint implements MessageReceiver {
     this.#context = context;
     [this.#opener, this.#sessions, this.#stateless] = [opener, sessions, stateless];
     this.connections = new SseConnections(context);
-    context.memory.onShortage("share", (bytes, holder) => {
-      let freeBytes = 0;
-      for (const exchange of this.arriving) {
-        if (freeBytes >= bytes) return;
-        if (exchange.holder === holder) freeBytes += exchange.rejectArriving();
-      }
-    });
+    context.memory.onShortage("share", (holder) => this.#rejectArriving(holder));
+  }
+
+  *#rejectArriving(holder: MemoryHolder): Generator<void> {
+    for (const exchange of this.arriving) if (exchange.holder === holder) yield exchange.rejectArriving();
   }
 
   readonly route: Route = (request, response, principal) => {

@@ -2,16 +2,12 @@ import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Context } from "../context.ts";
 import { lastingTime, type MemoryAccount, type Reservation } from "../memory.ts";
-import { logLimiter } from "../observe/log.ts";
 import { Timer } from "../timers.ts";
 
-/** Counts and logs connections whose clients do not read. @returns a function that gets the length of the unread text. */
-export function countCutOffs({ counters, log, nowMs }: Context, reason: string): (unreadLength: number) => void {
-  const mayLog = logLimiter(nowMs);
-  return (unreadLength) => {
-    counters.http.readersCutOff++;
-    if (mayLog()) log.warn({ bytes: unreadLength, reason }, "connection cut off");
-  };
+/** Counts and logs a connection whose client does not read. */
+export function countCutOff({ counters, limitedLog }: Context, unreadLength: number, reason: string): void {
+  counters.http.readersCutOff++;
+  limitedLog.warn({ bytes: unreadLength, reason }, "connection cut off");
 }
 
 /** A shorter response is not counted while it is the current one of its connection. In UTF-16 units, as in a socket of Node. */
@@ -39,7 +35,6 @@ interface Unread {
 /** Unread output counts as memory of its client. Slow readers are cut off if memory is short. */
 export class UnreadOutput {
   readonly #context: Context;
-  readonly #onCut: (unreadLength: number) => void;
   /** The longest unread first. */
   readonly #unread = new Map<ServerResponse, Unread>();
   readonly #nextLook: Timer;
@@ -49,9 +44,8 @@ export class UnreadOutput {
   constructor(context: Context) {
     this.#context = context;
     this.#nextLook = new Timer(context, (nowMs) => this.#onInterval(nowMs));
-    this.#onCut = countCutOffs(context, "the memory budget is used up");
-    context.memory.onShortage("slow", (bytes) => this.#cutOffSlow(bytes));
-    context.memory.onShortage("full", (bytes) => this.#cutOffReading(bytes));
+    context.memory.onShortage("slow", () => this.#cutOffSlow());
+    context.memory.onShortage("full", () => this.#cutOffReading());
   }
 
   /** Must be called after each write to the response, and when it is destroyed. */
@@ -64,32 +58,30 @@ export class UnreadOutput {
     else if (length > SMALL_LENGTH || (length > 0 && response.socket === null)) this.#add(response, account, length);
   }
 
-  #cutOffSlow(bytes: number): void {
+  /** Counts again first: then there may be enough. */
+  #cutOffSlow(): Iterator<void> | undefined {
     const nowMs = this.#context.nowMs();
-    if (nowMs - this.#lookedAtMs < MIN_LOOK_MS) return;
-    this.#look(nowMs);
-    this.#cutOff(bytes, nowMs, ({ sinceMs, progressAtMs }) =>
+    if (!this.#look(nowMs)) return undefined;
+    return this.#cutOff(nowMs, ({ sinceMs, progressAtMs }) =>
       progressAtMs === undefined ? sinceMs + SLOW_READER_MS : progressAtMs + SLOWER_READER_MS,
     );
   }
 
   /** Clients that read get a second: slow ones may make room until then. */
-  #cutOffReading(bytes: number): void {
+  *#cutOffReading(): Generator<void> {
     const nowMs = this.#context.nowMs();
-    if (this.#hasBeenFull(nowMs)) this.#cutOff(bytes, nowMs, ({ sinceMs }) => sinceMs + SLOW_READER_MS);
+    if (this.#hasBeenFull(nowMs)) yield* this.#cutOff(nowMs, ({ sinceMs }) => sinceMs + SLOW_READER_MS);
   }
 
   /** @param dueAtMs returns the time from which on a connection may be cut off; the earliest is the first. */
-  #cutOff(bytes: number, nowMs: number, dueAtMs: (unread: Unread) => number): void {
+  *#cutOff(nowMs: number, dueAtMs: (unread: Unread) => number): Generator<void> {
     const due = [...this.#unread].filter(([, unread]) => dueAtMs(unread) <= nowMs).sort(([, a], [, b]) => dueAtMs(a) - dueAtMs(b));
-    let freeBytes = 0;
-    for (const [response, { memory }] of due) {
-      if (freeBytes >= bytes) return;
-      freeBytes += memory.bytes;
+    for (const [response] of due) {
       const length = response.writableLength;
       this.#forget(response);
       response.destroy();
-      this.#onCut(length);
+      countCutOff(this.#context, length, "the memory budget is used up");
+      yield;
     }
   }
 
@@ -97,10 +89,12 @@ export class UnreadOutput {
     this.#nextLook.set(nowMs + LOOK_MS);
     // Slow clients may be the only ones: then nothing else asks for room.
     this.#context.memory.relieve();
-    if (nowMs - this.#lookedAtMs >= MIN_LOOK_MS) this.#look(nowMs);
+    this.#look(nowMs);
   }
 
-  #look(nowMs: number): void {
+  /** @returns false if the last look was just now. */
+  #look(nowMs: number): boolean {
+    if (nowMs - this.#lookedAtMs < MIN_LOOK_MS) return false;
     this.#lookedAtMs = nowMs;
     for (const [response, unread] of this.#unread) {
       unread.memory.resize(response.writableLength * COPIES);
@@ -111,6 +105,7 @@ export class UnreadOutput {
       unread.takenBytes = taken;
       unread.progressAtMs = nowMs;
     }
+    return true;
   }
 
   #add(response: ServerResponse, account: MemoryAccount, length: number): void {

@@ -113,9 +113,9 @@ export interface Span {
   readonly end: number;
 }
 
-// V8 misreads an escaped name of an object after certain others (nodejs/node#63785): in Node 24 and 26, but not in 22. No version corrects it
-// yet. A single string is never misread, so strings are decoded one by one, `readValue` builds values with such names itself, and servers, whose
-// engine may be V8, get names without escapes (`withPlainNames`). The last two can go once `engines` has only corrected versions.
+// V8 misreads an escaped name of an object after certain others (nodejs/node#63785): in Node 24 and 26, but not in 22. No version corrects
+// it yet. A single string is never misread, so strings are decoded one by one. `readValue` builds values with such names itself. Servers,
+// whose engine may be V8, get names without escapes (`withPlainNames`). The last two can go once `engines` has only corrected versions.
 
 /** Decodes a JSON string. @param start position of the opening quote, in valid text. */
 export function decodeString(text: string, start: number, end: number): string {

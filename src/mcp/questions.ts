@@ -182,8 +182,8 @@ export function answersOf({ text, outline }: RequestMessage): ReadonlyMap<string
 const MAX_TEXT_LENGTH = 300;
 
 /**
- * Returns the error in place of a response if the server has failed after it was refused questions of the `missing` kinds (MCP 2026-07-28,
- * basic, MissingRequiredClientCapability).
+ * Returns the error for a failure of the server after it was refused questions of the `missing` kinds (MCP 2026-07-28, basic,
+ * MissingRequiredClientCapability).
  */
 export function missingCapability(body: string, missing: AskKinds): SidecarError | undefined {
   const reason = missing === 0 ? undefined : failureText(body);

@@ -105,7 +105,7 @@ export function clientInfoOf({ text, outline }: RequestMessage): string | undefi
 
 /**
  * Returns an `initialize` with the claims, in place of the one that the client has sent to another replica. Undefined if the claims are not
- * valid: a client that knows the key, because it is derived from its token, can sign any.
+ * valid: a client that knows the key can sign any.
  */
 export function initializeOf(claims: {
   readonly protocolVersion: string;
@@ -240,10 +240,7 @@ export function findResult(body: string, idText: string, response: ResponseMessa
 const MODERN_TYPES: ReadonlySet<string> = new Set(["complete", "input_required", "task"]);
 const SESSION_TYPES: ReadonlySet<string> = new Set(["complete"]);
 
-/**
- * Returns the error in place of a result of an unknown type, which a client must not take for a complete one (MCP 2026-07-28, basic,
- * ResultType).
- */
+/** A client must not take a result of an unknown type for a complete one (MCP 2026-07-28, basic, ResultType). */
 export function checkResultType({ outline }: ResponseMessage, known = MODERN_TYPES): SidecarError | undefined {
   const type = outline.textAt(Slot.resultType);
   if (type === undefined || known.has(outline.stringAt(Slot.resultType) ?? "")) return undefined;
@@ -279,9 +276,9 @@ const CACHE_HINTS: readonly (readonly [name: string, valueText: string])[] = [
 const CACHE_HINT_NAMES = CACHE_HINTS.map(([name]) => name);
 
 /**
- * Returns what changes the response of a server with sessions for the client of a request without one: type, server info, cache hints of
- * lists and resources, and error codes that have another meaning now (MCP 2026-07-28, basic). @param client may declare something else with
- * a later request for the same call.
+ * Adapts the response of a server with sessions to a request without one. This concerns the type, server info, cache hints of lists and
+ * resources, and error codes with another meaning (MCP 2026-07-28, basic).
+ * @param client may declare something else with a later request for the same call.
  */
 export function transformToModernClient(
   { method, outline }: RequestMessage,
@@ -327,7 +324,7 @@ function resultEdits({ text, outline }: ResponseMessage, method: string, serverI
 }
 
 /**
- * Removes tools that run only as tasks, and what is about tasks from others: a client without a session cannot use the tasks of a server
+ * Removes tools that run only as tasks, and what is about tasks from others. A client without a session cannot use the tasks of a server
  * with sessions (MCP 2025-11-25, basic/utilities/tasks).
  */
 function taskEdits(body: string, resultAt: number): Edit[] {

@@ -5,7 +5,7 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 
 export const REQUEST_LOG_MODES = ["off", "errors", "all"] as const;
 
-/** Besides the message. docs/operations/logs.md describes them. */
+/** docs/operations/logs.md describes them. */
 export const LOG_FIELDS = [
   "lane",
   "childPid",
@@ -68,11 +68,13 @@ export function atDebug(log: Log): Log {
   return logOf((_level, fields, message) => log.debug(fields, message));
 }
 
-const LINES_PER_PERIOD = 10;
 const PERIOD_MS = 10_000;
+const EQUAL_LINES_PER_PERIOD = 10;
+/** Of the lines that end requests: a crash of the server may end as many at once. */
+const REQUEST_LINES_PER_PERIOD = 100;
 
-/** For lines that a client or server can cause at any rate: the first ones of each period. @returns a function to be called once per line. */
-export function logLimiter(nowMs: () => number, linesPerPeriod = LINES_PER_PERIOD): () => boolean {
+/** @returns a function to be called once per line. */
+export function logLimiter(nowMs: () => number, linesPerPeriod = EQUAL_LINES_PER_PERIOD): () => boolean {
   let periodStartMs = -Infinity;
   let lines = 0;
   return () => {
@@ -84,12 +86,19 @@ export function logLimiter(nowMs: () => number, linesPerPeriod = LINES_PER_PERIO
   };
 }
 
-/** In a period, of the lines that end requests: a crash of the server may end as many at once. */
-const LIMITED_LINES_PER_PERIOD = 100;
+/** For lines that others can cause at any rate: of each message, the first ones of each period. */
+export function limitedLog(log: Log, nowMs: () => number): Log {
+  const limiters = new Map<string, () => boolean>();
+  return logOf((level, fields, message) => {
+    let mayLog = limiters.get(message);
+    if (mayLog === undefined) limiters.set(message, (mayLog = logLimiter(nowMs)));
+    if (mayLog()) log[level](fields, message);
+  });
+}
 
 /** The next line after suppressed ones is preceded by their count. */
-export function limitedLog(log: Log, nowMs: () => number): Log {
-  const mayLog = logLimiter(nowMs, LIMITED_LINES_PER_PERIOD);
+export function limitedRequestLog(log: Log, nowMs: () => number): Log {
+  const mayLog = logLimiter(nowMs, REQUEST_LINES_PER_PERIOD);
   let suppressed = 0;
   return logOf((level, fields, message) => {
     if (!mayLog()) {
@@ -102,7 +111,7 @@ export function limitedLog(log: Log, nowMs: () => number): Log {
   });
 }
 
-/** Guards the code that handles events from outside: a defect fails only the reply of its event, or at worst its lane. */
+/** A defect in the handling of an event from outside fails only the reply of the event, or at worst its lane. */
 export class Defects {
   readonly #log: Log;
   readonly #counters: { defects: number };

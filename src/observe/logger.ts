@@ -36,7 +36,7 @@ export async function createLogger(
   redact: Redact,
   listeners: readonly ((line: string) => void)[] = [],
 ): Promise<Logger> {
-  // Writes are asynchronous, so that a log driver that stops reading does not stop MCP messages.
+  // Writes are asynchronous: a log driver that stops reading does not stop MCP messages.
   const destination = pino.destination({ fd: stdout.fd, sync: false, maxLength: MAX_BUFFERED_BYTES });
   let droppedLines = 0;
   let closing: ReturnType<typeof startClose> | undefined;
@@ -57,7 +57,7 @@ export async function createLogger(
     formatters: { level: (label: string) => ({ level: label }) },
     hooks: {
       streamWrite: (line: string) => {
-        // Escapes the characters that could control the terminal of a person who reads the log, or hide a part of it.
+        // Escapes characters that could control a reader's terminal, or hide a part of the log.
         const masked = `${escapeInvisible(redactLine(line, redact).trimEnd())}\n`;
         for (const onLine of listeners) onLine(masked);
         return prettify === undefined ? masked : prettify(plainFields(masked, redact));
@@ -108,13 +108,13 @@ async function createPrettifier(level: LogLevel): Promise<(fields: object) => st
 function startClose(destination: ReturnType<typeof pino.destination>, fd: number, isUnwritable: boolean, isDrainAwaited: boolean) {
   const { promise: closed, resolve } = Promise.withResolvers<boolean>();
   const giveUp = (): void => {
-    // Otherwise the rest would be written when the process exits, in a loop until that succeeds.
+    // The rest would be written when the process exits, in a loop until that succeeds.
     destination.destroy();
     resolve(true);
   };
-  // A write to a file always ends. Its data may take long to reach a busy disk, for which the destination waits.
+  // A write to a file always ends, though its data may take long to reach a busy disk.
   const isFile = fstatSync(fd).isFile();
-  // In a busy program the timer may expire together with the end of a write, which must be handled first.
+  // In a busy program, the timer may expire together with the end of a write, which must be handled first.
   const onLimit = (): unknown => setImmediate(() => setImmediate(resolve, isFile));
   if (isUnwritable) giveUp();
   else {
@@ -141,7 +141,7 @@ function redactLine(line: string, redact: Redact): string {
   }
 }
 
-/** For a terminal, which would execute a server's escape sequences. */
+/** A terminal would execute a server's escape sequences. */
 function plainFields(line: string, redact: Redact): object {
   return JSON.parse(line, (key, value: unknown) => {
     if (typeof value !== "string") return value;

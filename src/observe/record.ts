@@ -35,8 +35,8 @@ export type RequestEnding = keyof Counters["answers"] | SidecarErrorCode;
 /**
  * Events since the start, of all lanes (docs/operations/status.md). Plain numbers, because they change with every message.
  *
- * A valid request is accepted or rejected. An accepted one ends once: `accepted` is the sum of `answers`, `failures`, and the requests in flight,
- * queued or suspended. Those of the sidecar count only if they are subscriptions or log levels of clients without a session.
+ * A valid request is accepted or rejected. An accepted one ends once: `accepted` is the sum of `answers`, `failures`, and the requests in flight, queued or suspended.
+ * Requests of the sidecar count only if they are subscriptions or log levels of clients without a session.
  */
 export class Counters {
   readonly requests = {
@@ -76,7 +76,6 @@ export class Counters {
   unattributed = 0;
   defects = 0;
   readonly byKey = {
-    /** Accepted requests that failed. */
     failures: new Tally<SidecarErrorCode>(),
     refusals: new Tally<SidecarErrorCode>(),
     exits: new Tally<ExitKind>(),
@@ -112,7 +111,7 @@ export interface RejectedRequest {
   readonly requestBytes: number | undefined;
 }
 
-/** One that was rejected before it was read has neither name nor duration. */
+/** A request that was rejected before it was read has neither name nor duration. */
 export interface EndedRequest {
   readonly method?: string;
   readonly tool?: string | undefined;
@@ -175,7 +174,6 @@ export function itemsAfter<Item>(items: readonly Item[], count: number, seenCoun
   return items.slice(Math.max(0, items.length - (count - seenCount)));
 }
 
-/** For the page. It begins at the start, because people open the page after a failure. */
 export class RequestHistory {
   /** Oldest first. */
   readonly requests: EndedRequest[] = [];
@@ -296,7 +294,6 @@ interface RequestKind {
   readonly method: string;
   readonly tool: string | undefined;
   readonly revision: string | undefined;
-  /** As labels. */
   readonly name: string;
   readonly toolName: string;
   readonly version: string;
@@ -309,7 +306,7 @@ interface RequestKind {
 export class RequestRecords {
   /** Undefined without a page. */
   history: RequestHistory | undefined;
-  /** For the log. @param body the JSON text of the response; undefined without one. */
+  /** @param body the JSON text of the response; undefined without one. */
   onSuccess: ((request: RequestRecord, body: string | undefined) => void) | undefined;
   onFailure: ((request: RequestRecord, body: string | undefined) => void) | undefined;
   onRejected: ((request: RejectedRequest) => void) | undefined;
@@ -390,7 +387,6 @@ export class RequestRecords {
     (success ?? this.#operation(name, toolName, errorType, version)).observe(endedAtMs - acceptedAtMs);
   }
 
-  /** Most requests have one of a few names. */
   #keptName(name: string): string {
     const known = this.#names.get(name);
     if (known !== undefined) return known;
@@ -445,7 +441,6 @@ function isToolError(body = ""): boolean {
   );
 }
 
-/** To a tenth of a millisecond. */
 export function rounded(ms: number): number {
   return Math.round(ms * 10) / 10;
 }

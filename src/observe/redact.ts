@@ -22,7 +22,6 @@ export class Secrets {
   readonly #texts = new Set<string>();
   #pattern: RegExp | undefined;
 
-  /** Takes the values of variables whose names look like credentials. */
   constructor(environment: Readonly<Record<string, string | undefined>>) {
     this.add(Object.entries(environment).flatMap(([name, value]) => (CREDENTIAL_NAME.test(name) ? [value ?? ""] : [])));
   }

@@ -8,7 +8,6 @@ import { Band, Errors, ExitDetails, FourFigures } from "./overview.tsx";
 import { Boundary, Fact, MAX_FACT_LENGTH, Section, Text } from "./text.tsx";
 import { Tools } from "./tools.tsx";
 
-/** `tone` is the class of the sign. */
 const STATES: Readonly<Record<PageState["state"], { readonly tone: string; readonly word: string; readonly means: string }>> = {
   ready: { tone: "good", word: "Ready", means: "" },
   starting: { tone: "wait", word: "Starting", means: "The server runs, and has not answered yet." },
@@ -96,7 +95,6 @@ function detail({ state, readyAt, nextRetryAt, restarts }: PageState): string {
   return state === "failed" ? `It is not started again${after}.` : "";
 }
 
-/** The browser is not asked to keep the token. */
 function TokenForm({ isWrong, onToken }: { readonly isWrong: boolean; readonly onToken: (token: string) => void }): JSX.Element {
   const field = useRef<HTMLInputElement>(null);
   const submit = (event: Event): void => {
@@ -121,7 +119,7 @@ function TokenForm({ isWrong, onToken }: { readonly isWrong: boolean; readonly o
   );
 }
 
-/** The token is only in its memory. */
+/** The token is only in memory: the browser is not asked to keep it. */
 function App(): JSX.Element {
   // An object, so that a token can be tried twice.
   const [entry, setEntry] = useState<{ readonly token: string | undefined }>({ token: undefined });

@@ -12,7 +12,6 @@ const IMAGE_TYPES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp
 const BASE64 = /^[\w+/]+={0,2}$/;
 const MAX_PARTS = 100;
 
-/** Only its images are more than text. */
 function ToolResult({ result: { structuredContent, isError, ...rest } }: { readonly result: JsonObject }): JSX.Element {
   const content: readonly unknown[] = Array.isArray(rest["content"]) ? rest["content"] : [];
   const shown = content.slice(0, MAX_PARTS);

@@ -4,7 +4,7 @@ import { HISTORY_LIMITS, type PageGeneration, type PageRequest, type PageState, 
 import { isObject } from "./fields.ts";
 import { errorText } from "./format.ts";
 
-/** An entry with a number that stays the same, for the list it is shown in. */
+/** The number of an entry stays the same, for the list it is shown in. */
 export interface Numbered<Value> {
   readonly key: number;
   readonly value: Value;
@@ -39,7 +39,7 @@ function appended<Value>(kept: readonly Numbered<Value>[], added: readonly Value
 /** Relative to the page, whose path may have a prefix. */
 const EVENTS_PATH = "page/events";
 const PAGE_HEADER = { "Claw-Mcp-Stdio-Page": "1" };
-/** The time until a page that is hidden, or has lost its connection, looks again. A hidden one is called later by some browsers. */
+/** The time until a page that is hidden, or has lost its connection, looks again. Some browsers make it longer for a hidden page. */
 const PAUSE_MS = 1000;
 /** An update arrives about each second. Without one for this long, the connection is dead. */
 const SILENCE_MS = 15_000;
@@ -130,7 +130,7 @@ interface Page {
   readonly model: PageModel | undefined;
 }
 
-/** Follows the sidecar's state with a token, which is undefined before one is entered. A new entry begins a new connection. */
+/** @param entry a new one begins a new connection. Its token is undefined before one is entered. */
 export function usePage(entry: { readonly token: string | undefined }): Page {
   const [page, setPage] = useState<Page>({ connection: { kind: "connecting" }, model: undefined });
   useEffect(() => {

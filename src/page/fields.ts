@@ -102,7 +102,6 @@ function targetOf(root: JsonObject, reference: string): unknown {
     .reduce<unknown>((part, name) => (isObject(part) && Object.hasOwn(part, name) ? part[name] : undefined), root);
 }
 
-/** The only type beside null. */
 function typeOf({ type }: JsonObject): unknown {
   const types = [type].flat().filter((each) => each !== "null");
   return types.length === 1 ? types[0] : undefined;
@@ -126,7 +125,6 @@ export function asText(value: unknown): string {
   return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
 }
 
-/** A value that the schema probably allows. */
 function sampleOf(root: JsonObject, schema: unknown, depth: number): unknown {
   const own = resolved(root, schema);
   const example: unknown = Array.isArray(own["examples"]) ? own["examples"][0] : undefined;

@@ -1,6 +1,6 @@
 import type { PageGeneration, PageRequest } from "../http/page-update.ts";
 
-/** `p95Ms` is of those that have a duration; undefined if there are none. */
+/** `p95Ms` is undefined if no request has a duration. */
 export function figuresOf(requests: readonly PageRequest[]) {
   const durations = requests.flatMap(({ durationMs }) => durationMs ?? []).toSorted((one, other) => one - other);
   return {
@@ -23,7 +23,6 @@ const ENDING_WORDS: ReadonlyMap<string, string> = new Map([
   ["unread", "client disconnected"],
 ]);
 
-/** The others are codes of the sidecar, such as REQUEST_TIMEOUT. */
 export function endingText(ending: PageRequest["ending"]): string {
   return ENDING_WORDS.get(ending) ?? ending.toLowerCase().replaceAll("_", " ");
 }

@@ -14,7 +14,6 @@ export function timeText(at: string | number): string {
   return date.toDateString() === new Date().toDateString() ? time : `${date.toLocaleDateString("en-CA")} ${time}`;
 }
 
-/** In its two largest units. */
 export function durationText(ms: number): string {
   if (ms < SECOND_MS) return `${Math.round(ms)} ms`;
   if (ms < 10 * SECOND_MS) return `${(ms / SECOND_MS).toFixed(1)} s`;

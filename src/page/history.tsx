@@ -63,7 +63,6 @@ function LogRow({ text }: { readonly text: string }): JSX.Element {
   );
 }
 
-/** With the servers of all lanes together. */
 export function Load({
   state: { asksSince, sessions, stateless, openStreams, uptimeMs, lanes },
 }: {

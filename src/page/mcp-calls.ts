@@ -59,10 +59,10 @@ const MAX_TOOLS = 5000;
 const NOT_FOUND = 404;
 const METHOD_NOT_ALLOWED = 405;
 
-/** Accepts any result: the page shows results as they are, and one invalid entry must not hide the others. */
+/** The page shows results as they are, and one invalid entry must not hide the others. */
 const ANY_RESULT = { "~standard": { version: 1, vendor: "claw-mcp-stdio", validate: (value: unknown) => ({ value }) } } as const;
 
-/** It connects when it is first used, with a session: without one, its discovery could make the sidecar start a second process. */
+/** It connects when first used, with a session: without one, its discovery could make the sidecar start a second process. */
 export class McpCalls {
   readonly #url: URL;
   readonly #token: string | undefined;
@@ -72,7 +72,6 @@ export class McpCalls {
   readonly #clients = new Map<boolean, Promise<Client>>();
   #running = 0;
 
-  /** @param setQuestions changes the open questions, oldest first. */
   constructor(url: URL, token: string | undefined, setQuestions: (next: (open: readonly Question[]) => readonly Question[]) => void) {
     [this.#url, this.#token, this.#setQuestions] = [url, token, setQuestions];
   }
@@ -169,7 +168,6 @@ export class McpCalls {
     });
   }
 
-  /** Unless another call has replaced it. */
   #forget(mayAsk: boolean, client: Promise<Client>): void {
     if (this.#clients.get(mayAsk) !== client) return;
     this.#clients.delete(mayAsk);

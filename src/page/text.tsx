@@ -15,7 +15,7 @@ export function shownText(of: string, maxLength = MAX_LINE_LENGTH): string {
   return shown.length < of.length ? `${escapeInvisible(shown)}…` : escapeInvisible(shown);
 }
 
-/** A text from elsewhere, within a line. Its direction and its length do not affect the rest. */
+/** The direction and length of a text from elsewhere do not affect the rest of the line. */
 export function Text({ of, maxLength }: { readonly of: string; readonly maxLength?: number }): JSX.Element {
   return <bdi>{shownText(of, maxLength)}</bdi>;
 }
@@ -52,7 +52,7 @@ function jsonText(value: unknown): string {
   }
 }
 
-/** Keeps an error in a part of the page from ending the others. */
+/** An error in a part of the page does not end the others. */
 export class Boundary extends Component<{ readonly children: ComponentChildren }, { readonly hasFailed: boolean }> {
   override state = { hasFailed: false };
 
@@ -99,7 +99,7 @@ export function Section({
   );
 }
 
-/** A table that scrolls, so it must be reachable by keyboard. */
+/** It scrolls, so it must be reachable by keyboard. */
 export function Table({
   caption,
   columns,

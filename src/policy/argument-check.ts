@@ -4,7 +4,6 @@ import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { describeError } from "../mcp/errors.ts";
 import type { JsonObject } from "../mcp/message.ts";
-import { limitedLog, type Log } from "../observe/log.ts";
 import { Turns } from "../server/call.ts";
 
 /** The worker handles one at a time. */
@@ -154,7 +153,6 @@ interface Check {
 /** Serves all servers and generations. A schema is compiled at its first call, and again in a new thread. */
 export class ArgumentCheck {
   readonly #context: Context;
-  readonly #log: Log;
   readonly #thread = new CheckThread();
   /** Many of one caller delay another caller by only one. */
   readonly #checks = new Turns<object, Set<Check>>();
@@ -165,7 +163,6 @@ export class ArgumentCheck {
 
   constructor(context: Context) {
     this.#context = context;
-    this.#log = limitedLog(context.log, context.nowMs);
     // The first call does not wait for it then.
     this.#thread.start();
   }
@@ -242,7 +239,10 @@ export class ArgumentCheck {
 
   #giveUp({ exceededLimit, reason }: CheckFailure, toolName: unknown): readonly string[] {
     this.#context.counters.policy.argumentChecksGivenUp++;
-    this.#log.warn({ tool: shorten(String(toolName)), reason: shorten(reason, MAX_REASON_LENGTH) }, "argument check given up");
+    this.#context.limitedRequestLog.warn(
+      { tool: shorten(String(toolName)), reason: shorten(reason, MAX_REASON_LENGTH) },
+      "argument check given up",
+    );
     if (exceededLimit === undefined) return NOT_CHECKED;
     return [`the arguments take too ${exceededLimit === "memory" ? "much memory" : "long"} to be checked`];
   }

@@ -2,7 +2,7 @@ import type { Context } from "../context.ts";
 import { shorten } from "../json/text.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { findAmbiguity, type JsonObject, type NotificationMessage, type RequestMessage, Slot } from "../mcp/message.ts";
-import { limitedLog, type Log, type LogFields } from "../observe/log.ts";
+import type { LogFields } from "../observe/log.ts";
 import { responseTooLarge, toolNotFound } from "../server/failures.ts";
 import type { Call, CallCheck, CallLimits, CallVerdict } from "../server/call.ts";
 import { type LanePolicy, MAX_PAGE_BYTES, namesOf } from "../server/tools.ts";
@@ -46,7 +46,6 @@ class LaneRules implements LanePolicy {
   readonly #context: Context;
   readonly #policy: ToolPolicy;
   readonly #lane: string | undefined;
-  readonly #log: Log;
   readonly #limitsOf: ReturnType<typeof createToolLimits>;
   /** Undefined while the server has not listed its tools. */
   #names: ReadonlySet<string> | undefined;
@@ -58,7 +57,6 @@ class LaneRules implements LanePolicy {
     this.#context = context;
     this.#policy = policy;
     this.#lane = lane;
-    this.#log = limitedLog(context.log, context.nowMs);
     this.#limitsOf = createToolLimits(context.config);
   }
 
@@ -170,7 +168,7 @@ class LaneRules implements LanePolicy {
     if (config.argumentCheck === "enforce") return { resultText: invalidArgumentsResult(toolName, problems) };
     if (isCounted) return undefined;
     const fields: LogFields = { method: "tools/call", tool: shorten(toolName), count: problems.length, reason: problems[0] };
-    this.#log.warn(fields, "arguments violate the schema");
+    this.#context.limitedRequestLog.warn(fields, "arguments violate the schema");
     return undefined;
   }
 }

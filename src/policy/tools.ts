@@ -7,8 +7,8 @@ import { isJsonObject, type JsonObject } from "../mcp/message.ts";
 import { isReadOnly, MAX_TOOLS } from "../server/tools.ts";
 
 /**
- * `*` matches any characters or none, `?` one code point. Clients choose the names and must not choose the cost, so regular expressions are not used:
- * the cost is at most the product of both lengths.
+ * `*` matches any characters or none, `?` one code point. Clients choose the names and must not choose the cost, so regular expressions are
+ * not used. The cost is at most the product of both lengths.
  */
 export function matchesPattern(pattern: string, name: string): boolean {
   const wanted = Array.from(pattern);
@@ -71,8 +71,9 @@ const LONG_TOOL_LENGTH = 512 * 1024;
 const TOOL_MEMBERS = ["name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution", "icons", "_meta"];
 
 /**
- * Removes hidden tools. Every other byte stays, and no client must read the list differently. So the list is empty if `result` or `tools` is ambiguous (a repeated
- * name, or one that differs only in case), and a tool with an ambiguous member, or a repeated name in any object, is removed.
+ * Removes hidden tools. Every other byte stays, and no client must read the list differently. So the list is empty if `result` or `tools`
+ * is ambiguous: a repeated name, or one that differs only in case. A tool with an ambiguous member, or a repeated name in any object, is
+ * removed.
  */
 export function filterToolsList(body: string, isVisible: (tool: JsonObject) => boolean): string {
   const envelope = findMembers(body, 0, ["result"]);

@@ -71,7 +71,6 @@ export interface ChildCommand {
 export interface ProcessExit {
   readonly exitCode: number | undefined;
   readonly signal: string | undefined;
-  /** Such as ENOENT. */
   readonly spawnErrorCode: string | undefined;
   /** Counted since the start. The killed processes need not be of this server. */
   readonly hadMemoryKills?: boolean;
@@ -82,11 +81,11 @@ export interface ProcessGroup {
   readonly stdin: Writable;
   readonly stdout: Readable;
   readonly stderr: Readable;
-  /** When the leader has exited, which its pipes may outlast. Never rejects. */
+  /** The pipes may outlast the leader. Never rejects. */
   readonly exited: Promise<ProcessExit>;
   /** @returns false if there is no process; it must not be called again then. */
   signal(name: NodeJS.Signals): boolean;
-  /** Waits until no process of the group runs. @returns false after `timeoutMs`. */
+  /** @returns false after `timeoutMs`. */
   waitForEnd(timeoutMs: number): Promise<boolean>;
 }
 

@@ -55,7 +55,7 @@ export class Generation implements OutputListener {
   readonly handshake: Handshake;
   /** When the server has exited, or was abandoned. Never rejects. */
   readonly lost: Promise<ProcessExit>;
-  /** When the process has exited, its last output is delivered, and no process of its group is left. Never rejects. */
+  /** When the last output is delivered, and no process of the group is left. Never rejects. */
   readonly ended: Promise<ProcessExit>;
   /** Undefined if the server exited by itself. */
   stopCause: Pick<UpstreamExit, "kind" | "reason"> | undefined;

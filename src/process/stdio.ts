@@ -144,26 +144,21 @@ const SHORT_MS = 1000;
 export function boundedReaders(budget: MemoryBudget): Set<OutputReader> {
   const readers = new Set<OutputReader>();
   const hasBeenShort = lastingTime(SHORT_MS);
-  budget.onShortage("slow", (bytes) => {
-    if (bytes === 0 || !hasBeenShort(performance.now())) return;
-    let lineBytes = 0;
-    for (const { decoder } of readers) lineBytes += decoder.lineBytes;
-    discard(Math.min(bytes, lineBytes - budget.limitBytes * HOLDER_SHARE), [...readers]);
+  const longestFirst = (): OutputReader[] => [...readers].sort((a, b) => b.decoder.lineBytes - a.decoder.lineBytes);
+  budget.onShortage("slow", function* () {
+    if (!hasBeenShort(performance.now())) return;
+    let excessBytes = -budget.limitBytes * HOLDER_SHARE;
+    for (const { decoder } of readers) excessBytes += decoder.lineBytes;
+    for (const reader of longestFirst()) {
+      if (excessBytes <= 0) return;
+      excessBytes -= reader.decoder.lineBytes;
+      yield reader.discardLine();
+    }
   });
-  budget.onShortage("share", (bytes, holder) => {
-    const ofHolder = [...readers].filter(({ client }) => client === holder);
-    discard(bytes, ofHolder);
+  budget.onShortage("share", function* (holder) {
+    for (const reader of longestFirst()) if (reader.client === holder) yield reader.discardLine();
   });
   return readers;
-}
-
-function discard(bytes: number, readers: readonly OutputReader[]): void {
-  let leftBytes = bytes;
-  for (const reader of readers.toSorted((a, b) => b.decoder.lineBytes - a.decoder.lineBytes)) {
-    if (leftBytes <= 0) return;
-    leftBytes -= reader.decoder.lineBytes;
-    reader.discardLine();
-  }
 }
 
 export interface OutputListener {
@@ -189,7 +184,6 @@ export class OutputReader {
   readonly #readers: Set<OutputReader>;
   readonly #held: Reservation;
   #nextPauseMs = 0;
-  /** 0 before the first line of a turn. */
   #turnEndMs = 0;
   /** Settles when the lines that wait for memory, for the next turn, or for the end of a long line are read. Undefined if none wait. */
   later: Promise<void> | undefined;

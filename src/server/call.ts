@@ -148,7 +148,7 @@ export class Call implements Outgoing {
   readonly kind: "client" | "sidecar" | "notification" | "initialize" | "waiting";
   /**
    * `checking` while its arguments are checked, with a slot. `passed` to the stdin of the current generation. `parked` while its client was
-   * asked and has no request here. `suspended` while it waits for its repetition at the server. Only `Calls` changes it.
+   * asked and has no request here. `suspended` while it waits to be repeated. Only `Calls` changes it.
    */
   state: "queued" | "checking" | "passed" | "parked" | "suspended" | "ended" = "queued";
   /** The queue keeps the order of each owner, and is fair between them: sessions, clients, the sidecar. */
@@ -168,7 +168,7 @@ export class Call implements Outgoing {
   isKept = false;
   isWritten = false;
   hasSlot = false;
-  /** When it was passed to the current generation; undefined before. */
+  /** Undefined until it is passed to the current generation. */
   sentAtMs: number | undefined;
   /** Its place among the calls that were passed and the server's messages; 0 before. */
   sentNumber = 0;

@@ -5,7 +5,7 @@ import { SidecarError } from "../mcp/errors.ts";
 import { type JsonObject, type Outgoing, outgoing, type RequestMessage, Slot } from "../mcp/message.ts";
 import { requestToServer, responseToClient } from "../mcp/rewrite.ts";
 import type { MemoryAccount } from "../memory.ts";
-import { limitedLog, type Log, type LogFields } from "../observe/log.ts";
+import { type LogFields } from "../observe/log.ts";
 import type { Upstream, UpstreamHandshake, UpstreamInput } from "../process/port.ts";
 import type { Reply } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
@@ -39,7 +39,7 @@ import { ClientTasks } from "./tasks.ts";
 const MAX_KEPT_BYTES = 64 * 1024;
 /** The sidecar's own requests in flight: one client may cancel a thousand subscriptions at once. */
 const MAX_IN_BACKGROUND = 16;
-/** For lines in the stdin that the server has caused, such as responses to its pings. */
+/** Lines that the server has caused, such as responses to its pings. */
 const MAX_OWN_BYTES = 256 * 1024;
 
 export interface HeldRequest {
@@ -67,7 +67,6 @@ export class Calls {
   /** The number of the last call or message, and of the last message of the server, in one order. */
   lastNumber = 0;
   lastMessageNumber = 0;
-  readonly #log: Log;
   readonly isWaitingForClient: () => boolean;
   readonly #ids = new RequestIds();
   sent = new SentMessages(this.#ids);
@@ -85,7 +84,6 @@ export class Calls {
     this.context = context;
     this.upstream = upstream;
     this.dropped = new DropLog(context);
-    this.#log = limitedLog(context.log, context.nowMs);
     this.isWaitingForClient = isWaitingForClient;
     this.#timer = new Timer(context, (nowMs) => this.#onTimer(nowMs));
     this.queue = new RequestQueue(
@@ -305,7 +303,7 @@ export class Calls {
     return call?.wireId === wireId && call?.isWritten === true ? call : undefined;
   }
 
-  /** Those that the server has, in the order of their ids. */
+  /** Those that the server has, by their ids. */
   get ofClients(): ClientCall[] {
     return this.#all.filter(isOfClient).filter(({ isWritten }) => isWritten);
   }
@@ -328,8 +326,8 @@ export class Calls {
     const code = outcome instanceof SidecarError ? outcome.code : undefined;
     const setting = code === "REQUEST_TIMEOUT" ? call.timeoutSetting : undefined;
     const fields: LogFields = { method: shorten(method), tool: toolName && shorten(toolName), requestId: wireId, reason, setting, code };
-    if (call.kind === "client") this.#log.info(fields, "request given up");
-    else this.#log.debug(fields, "internal request given up");
+    if (call.kind === "client") this.context.limitedRequestLog.info(fields, "request given up");
+    else this.context.limitedRequestLog.debug(fields, "internal request given up");
     this.end(call, outcome);
   }
 
@@ -396,7 +394,7 @@ export class Calls {
     this.queue.free(call);
   }
 
-  /** Sends a suspended call as this request. It gets a new time if its client was asked. */
+  /** The call gets a new time if its client was asked. */
   repeat(call: Call, request: RequestMessage): void {
     const nowMs = this.context.nowMs();
     if (call.deadlineMs === Infinity) call.renew(nowMs);
@@ -414,7 +412,7 @@ export class Calls {
     else this.#schedule(call);
   }
 
-  /** Ends a call, exactly once: takes it out of wherever it waits, frees what it holds, and gives its client the outcome. */
+  /** Ends a call exactly once, wherever it waits. */
   end(call: Call, outcome: Outcome): void {
     const { caller, kind, reply, state } = call;
     if (state === "ended") return;
@@ -632,7 +630,7 @@ export class Calls {
     this.end(call, this.notSent(call));
     if (kind !== "notification") return;
     this.context.counters.dropped.clientNotifications++;
-    this.#log.warn({ method: shorten(method) }, "client notification dropped: the mcp server was not ready in time");
+    this.context.limitedRequestLog.warn({ method: shorten(method) }, "client notification dropped: the mcp server was not ready in time");
   }
 
   #takeRetries(): Call[] {

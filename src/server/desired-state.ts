@@ -325,13 +325,12 @@ export class ModernDriver {
   /** Tried again if a client subscribes to them. */
   readonly #rejectedUris = new Set<string>();
   #isCautious = false;
-  /** True from the end of an open subscription until it is open again. */
   #isInterrupted = false;
   #pauseMs = FIRST_PAUSE_MS;
   readonly #nextUpdate: Timer;
   readonly #overdue: Timer;
 
-  /** @param onReopened called when a subscription is open again. Changes may have been missed. */
+  /** @param onReopened called when a subscription is open again. */
   constructor(calls: Calls, state: DesiredState, onReopened: (filter: SubscriptionFilter) => void) {
     [this.#calls, this.#state, this.#onReopened] = [calls, state, onReopened];
     const { context } = calls;

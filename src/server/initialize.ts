@@ -12,7 +12,6 @@ import { isOfClient } from "./call.ts";
 import type { Calls } from "./calls.ts";
 import { sessionOutdated } from "./failures.ts";
 
-/** The revision and the result for a client: those of its private server, or those of a shared server and its own revision. */
 export function answerTo({ era, resultText, protocolVersion }: UpstreamHandshake, isPrivate: boolean, requested?: string) {
   if (isPrivate) return { protocolVersion, resultText };
   const negotiated = negotiateProtocolVersion(requested);
@@ -30,7 +29,7 @@ export interface InitializeRequest {
   readonly memory: MemoryAccount;
   /** Creates the session before the response is sent, whose headers have its id. @returns the error if there is none. */
   readonly open: (protocolVersion: string) => SidecarError | undefined;
-  /** The server refuses it. The reply must be finished then. */
+  /** Called when the server has refused the request. It must finish the reply. */
   readonly onRefused: (refusal: ResponseMessage) => void;
   readonly onFailed: () => void;
 }
@@ -39,10 +38,10 @@ export interface InitializeRequest {
 export class SessionCapabilities {
   readonly #calls: Calls;
   readonly #endSession: (session: Session) => void;
-  /** The changes of the lists that the server may change: notifications as of the server, for a session that may have missed some. */
+  /** Notifications for a session that may have missed changes of lists, as the server would send them. */
   listChanges: readonly string[] = [];
   readonly #sessions = new Set<Session>();
-  /** Of the current or the last generation; undefined before the first. */
+  /** Undefined before the first generation. */
   #current: Capabilities | undefined;
 
   constructor(calls: Calls, endSession: (session: Session) => void) {

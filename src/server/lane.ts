@@ -57,7 +57,7 @@ export class Lane implements SessionLane, UpstreamListener {
   #isClosed = false;
 
   /**
-   * @param endSession ends a session that cannot continue, and calls `endCaller` here.
+   * @param endSession calls `endCaller` here.
    * @param policy undefined if there are no rules.
    */
   constructor(
@@ -202,19 +202,16 @@ export class Lane implements SessionLane, UpstreamListener {
     calls.tasks.endCaller(caller);
   }
 
-  /** The newest first, until this much memory is free. @returns the bytes that are free. */
-  freeUnsent(bytes: number, holder: MemoryHolder): number {
+  /** The newest first. Each step ends one. */
+  *freeUnsent(holder: MemoryHolder): Generator<void> {
     const { calls } = this;
     const error = outOfMemory("The memory of this client is needed for others.");
     const isUnsent = ({ kind, account, isSent }: Call): boolean => kind !== "notification" && account?.holder === holder && !isSent;
-    let freeBytes = 0;
     for (const call of [...new Set([...calls.values(), ...calls.queue.entries])].filter(isUnsent).toReversed()) {
-      if (freeBytes >= bytes) break;
-      freeBytes += call.memory?.bytes ?? 0;
       if (call.kind === "client") calls.giveUp(call, "room in the memory budget", error);
       else calls.end(call, error);
+      yield;
     }
-    return freeBytes;
   }
 
   close(reason: "shutdown" | "server lost" = "shutdown"): void {
@@ -241,7 +238,7 @@ export class Lane implements SessionLane, UpstreamListener {
     // Such as `notifications/initialized`, which the server may answer with an error.
     calls.sent.noteNotification();
     this.tools.onReady();
-    // Before any held `initialize` is answered: those clients have seen no earlier generation.
+    // Lists are announced before any held `initialize` is answered: those clients have seen no earlier generation.
     if (handshake.resultText !== former?.resultText) this.#capabilities.change(handshake, this.routing.isOfOneClient);
     for (const text of former === undefined ? [] : this.#capabilities.listChanges) {
       const change = readMessage(text);

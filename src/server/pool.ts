@@ -20,7 +20,7 @@ import { initializeTooLarge, noPrivateServerLeft, sessionRateExceeded, shuttingD
 import type { KnownParams } from "./known-params.ts";
 import type { Lane } from "./lane.ts";
 
-/** What a server is for (docs/ARCHITECTURE.md, servers). */
+/** See docs/ARCHITECTURE.md, servers. */
 export type Profile =
   | { readonly kind: "shared" | "modern"; readonly holder?: undefined }
   | { readonly kind: "asking"; readonly holder: MemoryHolder; readonly offered: AskKinds }
@@ -152,7 +152,7 @@ export class Pool {
     this.shared = this.#start({ kind: "shared" });
   }
 
-  /** The era of the server for requests without a session; undefined until it is known. */
+  /** The era for requests without a session; undefined until it is known. */
   get era(): ServerEra | undefined {
     const shared = this.shared.lane.calls.lastHandshake?.era;
     return shared === "legacy" ? this.#secondEra : shared;
@@ -254,7 +254,7 @@ export class Pool {
   }
 
   /**
-   * Finds the server for a request without a session, which waits until the era is known and a server is ready and free.
+   * A request without a session waits until the era is known and a server is ready and free.
    *
    * @param declared the questions that the client can answer.
    */
@@ -287,9 +287,8 @@ export class Pool {
     for (const server of this.#of("asking")) if (server.profile.holder === holder) this.#evict(server, "token removed");
   }
 
-  freeUnsent(bytes: number, holder: MemoryHolder): void {
-    let freeBytes = 0;
-    for (const lane of this.lanes) if (freeBytes < bytes) freeBytes += lane.freeUnsent(bytes - freeBytes, holder);
+  *freeUnsent(holder: MemoryHolder): Generator<void> {
+    for (const lane of this.lanes) yield* lane.freeUnsent(holder);
   }
 
   async drain(): Promise<void> {

@@ -38,10 +38,6 @@ export class RequestQueue {
   #isReleasing = false;
   #isEnded = false;
 
-  /**
-   * @param admit called with a call that has left the queue, with its slots.
-   * @param reject called with a call that is evicted, or for which there is no server any more.
-   */
   constructor(context: Context, upstream: Upstream, admit: (call: Call) => void, reject: (call: Call) => void) {
     this.#context = context;
     this.#freeSlots = context.config.maxInFlight;

@@ -7,7 +7,6 @@ import { type Message, refusesRevision, type RequestMessage, type ResponseMessag
 import { responseToClient } from "../mcp/rewrite.ts";
 import { clientInfoOf, initializeOf } from "../mcp/translate.ts";
 import { type MemoryAccount, RecentMap } from "../memory.ts";
-import { logLimiter } from "../observe/log.ts";
 import type { ClientClaims, SessionIds } from "../session/ids.ts";
 import type { EventLog } from "../session/replay.ts";
 import type { Reply } from "../session/reply.ts";
@@ -38,13 +37,11 @@ export class SessionOpener {
   readonly #sessions: SessionStore;
   readonly #ids: SessionIds;
   readonly #eventLog: EventLog;
-  readonly #mayLog: () => boolean;
   /** The clients of these sessions have not read any list that may have changed. */
   readonly #unopened = new RecentMap<string, true>(MAX_UNOPENED);
 
   constructor(context: Context, pool: Pool, sessions: SessionStore, ids: SessionIds, eventLog: EventLog) {
     [this.#context, this.#pool, this.#sessions, this.#ids, this.#eventLog] = [context, pool, sessions, ids, eventLog];
-    this.#mayLog = logLimiter(context.nowMs);
   }
 
   /** @param isTakenUp true if they follow other streams of the same session. */
@@ -178,11 +175,11 @@ export class SessionOpener {
   }
 
   #fail(reply: Reply, refused: ResponseMessage): void {
-    const { config, log } = this.#context;
+    const { config, limitedLog } = this.#context;
     // The shared process is of another revision than the processes that start now, until it restarts.
     if (!refusesRevision(refused) || config.isolation === "session") return reply.respond(responseToClient(refused, reply.idText));
     const reason = "a server that started now refuses initialize; restart the sidecar, so that all are of one version";
-    if (this.#mayLog()) log.warn({ reason }, "shared mcp server outdated");
+    limitedLog.warn({ reason }, "shared mcp server outdated");
     reply.fail(sharedServerOutdated());
   }
 

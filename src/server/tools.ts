@@ -139,11 +139,7 @@ export class ServerTools {
     return this.#calls.queue.blocks.has("tools");
   }
 
-  /**
-   * Lists all tools once, without delaying client requests.
-   *
-   * @param timeoutMs for all pages together.
-   */
+  /** Client requests are not delayed. @param timeoutMs for all pages together. */
   list(timeoutMs: number): Promise<ToolList> {
     if (!this.#calls.queue.isReady) return Promise.resolve(noList("the server is not ready"));
     if (!this.#hasToolsCapability) return Promise.resolve({ tools: [], problem: undefined });

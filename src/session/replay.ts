@@ -31,7 +31,7 @@ export class EventLog {
   constructor(context: Context) {
     this.#context = context;
     this.#expiry = new Timer(context, (nowMs) => this.#expire(nowMs));
-    context.memory.onShortage("replay", (bytes, holder) => this.#drop(bytes, holder));
+    context.memory.onShortage("replay", (holder) => this.#drop(holder));
   }
 
   append(account: MemoryAccount, owner: KeptEvents, sequence: number, text: string): LoggedEvent {
@@ -66,15 +66,11 @@ export class EventLog {
     if (this.#events.first === undefined) this.#expiry.clear();
   }
 
-  #drop(bytes: number, holder: MemoryHolder): void {
-    let leftBytes = bytes;
+  *#drop(holder: MemoryHolder): Generator<void> {
     let place = this.#events.first;
-    while (place?.value !== undefined && leftBytes > 0) {
+    while (place?.value !== undefined) {
       const { value: event, later }: Place<LoggedEvent> = place;
-      if (holder === ANY_HOLDER || event.holder === holder) {
-        leftBytes -= event.memory.bytes;
-        this.#forget(event);
-      }
+      if (holder === ANY_HOLDER || event.holder === holder) yield this.#forget(event);
       place = later;
     }
   }

@@ -1,6 +1,5 @@
 import type { Context } from "../context.ts";
 import { ANY_HOLDER, HOLDER_SHARE, LinkedOrder, type MemoryHolder, Place } from "../memory.ts";
-import { logLimiter } from "../observe/log.ts";
 import type { Principal, Session } from "./session.ts";
 
 interface Holding {
@@ -30,18 +29,16 @@ export class SessionStore {
   readonly #share: number;
   /** From this number on, no holder may exceed the share. */
   readonly #manySessions: number;
-  readonly #mayLog: () => boolean;
   #searchedAtMs = -Infinity;
 
   constructor(context: Context) {
-    const { config, memory, nowMs } = context;
+    const { config, memory } = context;
     const { maxSessions } = config;
     const share = Math.floor(maxSessions * HOLDER_SHARE);
     [this.#context, this.maxSessions] = [context, maxSessions];
     this.#manySessions = maxSessions - share;
     this.#share = Math.max(1, share);
-    this.#mayLog = logLimiter(nowMs);
-    memory.onShortage("abandoned", (bytes, holder) => this.#endAbandoned(bytes, holder));
+    memory.onShortage("abandoned", (holder) => this.#endAbandoned(holder));
   }
 
   get size(): number {
@@ -115,7 +112,7 @@ export class SessionStore {
   }
 
   /** Begins with the client that has most memory, and with its longest unused session. */
-  #endAbandoned(bytes: number, holder: MemoryHolder): void {
+  *#endAbandoned(holder: MemoryHolder): Generator<void> {
     const nowMs = this.#context.nowMs();
     if (nowMs - this.#searchedAtMs < SEARCH_MS) return;
     this.#searchedAtMs = nowMs;
@@ -124,17 +121,14 @@ export class SessionStore {
       .filter((each) => (holder === ANY_HOLDER || each.memory.holder === holder) && each.memory.lastingBytes > 0)
       .filter(({ isInUse, lastUsedAtMs }) => !isInUse && nowMs - lastUsedAtMs >= ABANDONED_MS);
     const byHolder = [...Map.groupBy(abandoned, (each) => each.memory.holder).values()].sort((a, b) => lastingBytes(b) - lastingBytes(a));
-    let freeBytes = 0;
     for (const session of byHolder.flatMap((each) => each.sort((a, b) => a.lastUsedAtMs - b.lastUsedAtMs))) {
-      if (freeBytes >= bytes) return;
-      freeBytes += session.memory.lastingBytes;
       this.#logEnd("room in the memory budget");
-      this.end(session);
+      yield this.end(session);
     }
   }
 
   #logEnd(reason: string): void {
-    if (this.#mayLog()) this.#context.log.info({ reason }, "session ended");
+    this.#context.limitedLog.info({ reason }, "session ended");
   }
 
   /** Prefers the largest holding above the share. */

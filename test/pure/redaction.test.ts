@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { shorten } from "../../src/json/text.ts";
 import { CREDENTIAL_NAME, type Redact, Secrets } from "../../src/observe/redact.ts";
-import { limitedLog } from "../../src/observe/log.ts";
+import { limitedRequestLog } from "../../src/observe/log.ts";
 import { RecordedLog } from "../support/context.ts";
 
 describe("the name of a secret", () => {
@@ -108,7 +108,7 @@ describe("a log of lines that clients can cause at any rate", () => {
   it("100 lines in ten seconds are logged, and the others are counted before the next one", () => {
     let nowMs = 0;
     const log = new RecordedLog();
-    const limited = limitedLog(log, () => nowMs);
+    const limited = limitedRequestLog(log, () => nowMs);
     for (let index = 0; index < 250; index++) limited.info({ count: index }, "request given up");
     expect(log.lines).toHaveLength(100);
     nowMs = 10_000;

@@ -1,6 +1,6 @@
 import { readCommandLine } from "../../src/config/command-line.ts";
 import { type Config, loadConfig } from "../../src/config/load.ts";
-import type { Context } from "../../src/context.ts";
+import { type Context, logsOf } from "../../src/context.ts";
 import { MemoryBudget } from "../../src/memory.ts";
 import { Counters, RequestRecords } from "../../src/observe/record.ts";
 import { Defects, type Log, type LogFields } from "../../src/observe/log.ts";
@@ -29,7 +29,7 @@ export function contextOf(settings: Partial<Config> = {}, parts: Partial<Context
     nowMs: Date.now,
     draining: new AbortController().signal,
     kill: new AbortController().signal,
-    log,
+    ...logsOf(parts.log ?? log, parts.nowMs ?? Date.now),
     ...parts,
   } as Context & { readonly log: RecordedLog };
 }
