@@ -72,6 +72,7 @@ const TIMES = [
   ["--headers-timeout-ms", "3000"],
   ["--body-timeout-ms", "10000"],
 ].flat();
+const NODE_FLAGS = ["--max-old-space-size=256", "--max-semi-space-size=8"];
 const SERVER_FILE = join(import.meta.dirname, "server", "main.ts");
 
 const [TOKEN = "", BYSTANDER_TOKEN = "", ...OTHER_TOKENS] = Array.from({ length: 22 }, () => randomBytes(24).toString("hex"));
@@ -155,19 +156,9 @@ function sidecarUnderAttack({ flags = [], environment = {}, tools = "plain", era
       ...environment,
     },
     healthPath: "/readyz",
-    nodeArgs: (port) => [
-      "--max-old-space-size=256",
-      "--max-semi-space-size=8",
-      MAIN,
-      "--addr",
-      `127.0.0.1:${port}`,
-      ...TIMES,
-      ...flags,
-      "--",
-      process.execPath,
-      SERVER_FILE,
-      tools,
-      era,
-    ],
+    nodeArgs: (port) => {
+      const own = [...NODE_FLAGS, MAIN, "--addr", `127.0.0.1:${port}`, ...TIMES, ...flags];
+      return [...own, "--", process.execPath, SERVER_FILE, tools, era];
+    },
   };
 }

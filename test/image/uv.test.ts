@@ -56,19 +56,8 @@ it("the uv image serves a uvx program with its cache in a volume, and stops at S
   await chmod(wheels.path, 0o777);
   const volume = (mode: string): readonly string[] => ["--volume", `${wheels.path}:/wheels:${mode}`];
   const fixtures = ["--volume", `${ROOT}/test/fixtures:/fixtures:ro`];
-  await docker(
-    "run",
-    "--rm",
-    ...volume("rw"),
-    ...fixtures,
-    "--network",
-    "none",
-    "--entrypoint",
-    "python3",
-    UV_IMAGE,
-    "/fixtures/build_wheel.py",
-    "/wheels",
-  );
+  const build = ["--network", "none", "--entrypoint", "python3", UV_IMAGE, "/fixtures/build_wheel.py", "/wheels"];
+  await docker("run", "--rm", ...volume("rw"), ...fixtures, ...build);
 
   await using cache = await CacheVolume.create("/tmp/.cache/uv");
   await using container = await Container.start({ image: UV_IMAGE, args: UVX, flags: [...volume("ro"), ...cache.flags] });

@@ -51,8 +51,8 @@ function echo(client: InteropClient): Promise<string> {
   return client.toolText("echo", { text: "still here" });
 }
 
-function timesInitialized({ sent }: InteropClient): Promise<number> {
-  return Promise.resolve(sent.filter(({ method }) => method === "initialize").length);
+function timesInitialized({ requests }: InteropClient): Promise<number> {
+  return Promise.resolve(requests.methods.filter((method) => method === "initialize").length);
 }
 
 describe("clients with sessions, after a kill of the sidecar", () => {
@@ -83,7 +83,7 @@ describe("clients with sessions, after a kill of the sidecar", () => {
     await using sidecar = await RestartableSidecar.start({ env: { ...KEYED, FIXTURE_INITIALIZE_RESULT: OFFER } });
     await using owned = new OwnedResources();
     const clients = await connectAll(owned, sidecar, { isPatient: true });
-    expect(await ofEach(clients, (client) => client.streamStatus)).toEqual(forAll(200));
+    expect(await ofEach(clients, (client) => client.requests.streamStatus)).toEqual(forAll(200));
     // What a server says is for all of its clients.
     const senders = clients.filter(({ name }) => name.startsWith("v1"));
     for (const { client } of senders) await client.toolText("noise", { line: RESOURCES_CHANGED, count: events });

@@ -7,7 +7,8 @@ import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { Sidecar } from "../support/sidecar.ts";
 
 const IDENTITY = { name: "interop", version: "1.0.0" };
-const REASON = "The sidecar has no OAuth; clients need the header `Authorization: Bearer TOKEN`.";
+const REASON =
+  "There is nothing at /register; the MCP endpoint is /mcp. The sidecar has no OAuth; clients need the header `Authorization: Bearer TOKEN`.";
 
 const authProvider: OAuthClientProvider = {
   redirectUrl: "http://127.0.0.1:1/callback",
@@ -23,14 +24,9 @@ const authProvider: OAuthClientProvider = {
 
 const sidecar = disposeAfterAll(await Sidecar.start({ env: { CLAW_MCP_STDIO_AUTH_TOKEN: "a-token-of-some-length" } }));
 
-it("the client of SDK 1.x shows the sidecar's sentence", async () => {
-  const transport = new StreamableHTTPClientTransport(new URL(sidecar.url), { authProvider });
-  const failure = await new Client(IDENTITY).connect(transport).catch((error: unknown) => (error as Error).message);
-  expect(failure).toBe(`There is nothing at /register; the MCP endpoint is /mcp. ${REASON}`);
-});
-
-it("the client of SDK 2.x shows the sidecar's sentence", async () => {
-  const transport = new Transport2(new URL(sidecar.url), { authProvider });
-  const failure = await new Client2(IDENTITY).connect(transport).catch((error: unknown) => (error as Error).message);
-  expect(failure).toContain(`There is nothing at /register; the MCP endpoint is /mcp. ${REASON}`);
+it.each<[sdk: string, connect: (url: URL) => Promise<void>, message: unknown]>([
+  ["1.x", (url) => new Client(IDENTITY).connect(new StreamableHTTPClientTransport(url, { authProvider })), REASON],
+  ["2.x", (url) => new Client2(IDENTITY).connect(new Transport2(url, { authProvider })), expect.stringContaining(REASON)],
+])("the client of SDK %s shows the sidecar's sentence", async (_sdk, connect, message) => {
+  await expect(connect(new URL(sidecar.url))).rejects.toMatchObject({ message });
 });

@@ -143,35 +143,25 @@ describe("the progress line", () => {
   });
 });
 
-const PAGES = [[{ name: "a", annotations: { readOnly: true } }], [{ name: "b" }]];
-const NAMES = ["a", "b"];
-
 /** Rejects `initialize` in the way that the parameter names, and `server/discover` too. */
 function rejectAll(response: ServerResponse, id: number | undefined, error: object): void {
   response.writeHead(400, { "Content-Type": "application/json" }).end(JSON.stringify({ jsonrpc: "2.0", id, error }));
 }
 
-function fixture(mode: string): readonly string[] {
-  return [process.execPath, FIXTURE, mode];
-}
-
 describe("discover", () => {
-  it("a server without sessions is listed, with its revision", async () => {
+  it.each([
+    ["modern-only", MODERN_VERSION],
+    // As clients of sessions see them.
+    ["dual", "2025-11-25"],
+    ["pinned-by-discover", "2025-11-25"],
+    ["exits-on-discover", "2025-11-25"],
+  ])("a server in mode %s is listed with the revision %s", async (mode, version) => {
     await using directory = await TempDir.create();
-    const snapshot = await discoverSnapshot(fixture("modern-only"), await listTools(directory, ...PAGES));
-    expect(snapshot.tools.map(({ name }) => name)).toEqual(NAMES);
-    expect(snapshot["x-claw-discovery"]).toMatchObject({ mcp_protocol_version: MODERN_VERSION, tool_count: 2 });
+    const env = await listTools(directory, [{ name: "a", annotations: { readOnly: true } }], [{ name: "b" }]);
+    const snapshot = await discoverSnapshot([...SERVER, mode], env);
+    expect(snapshot.tools.map(({ name }) => name)).toEqual(["a", "b"]);
+    expect(snapshot["x-claw-discovery"]).toMatchObject({ mcp_protocol_version: version, tool_count: 2 });
   });
-
-  it.each(["dual", "pinned-by-discover", "exits-on-discover"])(
-    "a server in mode %s is listed as clients of sessions see it",
-    async (mode) => {
-      await using directory = await TempDir.create();
-      const snapshot = await discoverSnapshot(fixture(mode), await listTools(directory, ...PAGES));
-      expect(snapshot.tools.map(({ name }) => name)).toEqual(NAMES);
-      expect(snapshot["x-claw-discovery"]["mcp_protocol_version"]).toBe("2025-11-25");
-    },
-  );
 });
 
 describe("discover --url", () => {

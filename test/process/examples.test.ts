@@ -74,19 +74,14 @@ describe.each([
     expect((await readStatus(sidecar, { Authorization: `Bearer ${TOKEN}` })).counters.http.responses).not.toHaveProperty("400");
   });
 
-  it("client.js lists the tools, calls one, and ends its session", async () => {
-    const { stdout } = await run(process.execPath, [`${EXAMPLES}client/client.js`, sidecar.url], env);
-    expect(stdout).toBe("tools: echo, add\n2 + 3 = 5\n");
-    expect(await openSessions()).toBe(0);
-  });
-
-  it("the commands in examples/README.md run as written", async () => {
+  it("the commands in examples/README.md run as written, and end their sessions", async () => {
     const commands = /```sh\n(.*?)```/s.exec(readExample("README.md"))?.[1] ?? "";
     const script = commands.replaceAll("http://localhost:8080/mcp", sidecar.url).replaceAll("examples/", EXAMPLES);
     const { stdout } = await run("bash", ["-euc", script], env);
     const [first, second, ...lines] = stdout.split("\n");
     expect([`${first}\n`, lines]).toEqual([RESULT, ["tools: echo, add", "2 + 3 = 5", ""]]);
     expect(JSON.parse(second ?? "")).toMatchObject({ id: 1, result: { content: [{ text: "5" }] } });
+    expect(await openSessions()).toBe(0);
   });
 });
 

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { expect, it } from "vitest";
+import { memoryBytes } from "../../bench/proc.ts";
 import type { HttpReply } from "../support/http-client.ts";
 import { waitForHanging } from "../support/fixture-server.ts";
 import { readResponse } from "../support/json-rpc.ts";
@@ -20,9 +20,8 @@ function errorCodes(replies: readonly HttpReply[]): unknown[] {
   return replies.map((reply) => readResponse(reply).error?.data?.["code"]);
 }
 
-function residentBytes(sidecar: Sidecar): number {
-  const status = readFileSync(`/proc/${sidecar.process.pid}/status`, "utf8");
-  return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) * 1024;
+function residentBytes({ process: { pid } }: Sidecar): number {
+  return memoryBytes(Number(pid), "VmRSS");
 }
 
 /** The number of LARGE requests that fit into a megabyte, besides the first one, which is being written. */

@@ -1,3 +1,6 @@
+import type { ChildProcess } from "node:child_process";
+import { once } from "node:events";
+
 type Resource = AsyncDisposable | Disposable;
 
 /** Disposes of several resources in the reverse order of `use`. Node 22 does not have `AsyncDisposableStack`. */
@@ -7,6 +10,15 @@ export class OwnedResources implements AsyncDisposable {
   use<T extends Resource>(resource: T): T {
     this.#resources.push(resource);
     return resource;
+  }
+
+  /** Ends the process, and waits for it. */
+  useProcess(child: ChildProcess, signal: NodeJS.Signals = "SIGKILL"): void {
+    const end = async (): Promise<void> => {
+      const ended = once(child, "exit");
+      if (child.exitCode === null && child.kill(signal)) await ended;
+    };
+    this.use({ [Symbol.asyncDispose]: end });
   }
 
   /** @returns a new owner of all resources. This one then owns none. */

@@ -1,25 +1,24 @@
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-import { recordingFetch, type SentRequest } from "./recording-fetch.ts";
+import { RecordedRequests } from "./recorded-requests.ts";
 
 interface SdkClientOptions {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** The official client over Streamable HTTP, exactly as an application would use it. It only records its HTTP replies. */
+/** The official client over Streamable HTTP, exactly as an application would use it. It only records its requests. */
 export class SdkClient extends Client implements AsyncDisposable {
   readonly http: StreamableHTTPClientTransport;
-  readonly sent: SentRequest[] = [];
+  readonly requests = new RecordedRequests();
   readonly errors: Error[] = [];
   override readonly onerror = (error: Error): void => void this.errors.push(error);
-  readonly #streamAnswered = Promise.withResolvers<number>();
 
   constructor(url: string, { headers = {} }: SdkClientOptions = {}) {
     super({ name: "interop", version: "1.0.0" });
     this.http = new StreamableHTTPClientTransport(new URL(url), {
       requestInit: { headers: { ...headers } },
-      fetch: recordingFetch((request) => this.#record(request)),
+      fetch: this.requests.fetch,
     });
   }
 
@@ -29,18 +28,8 @@ export class SdkClient extends Client implements AsyncDisposable {
     return client;
   }
 
-  /** The status of the response to its GET for the stream, which it sends by itself after the handshake. */
-  get streamStatus(): Promise<number> {
-    return this.#streamAnswered.promise;
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
-  }
-
-  #record(request: SentRequest): void {
-    this.sent.push(request);
-    if (request.httpMethod === "GET") this.#streamAnswered.resolve(request.status);
   }
 }
 

@@ -9,7 +9,7 @@ import {
 } from "@modelcontextprotocol/sdk/types.js";
 import { Changes } from "./changes.ts";
 import { ASKABLE } from "./mcp-client.ts";
-import { type SentRequest, recordingFetch } from "./recording-fetch.ts";
+import { RecordedRequests } from "./recorded-requests.ts";
 
 /** The official clients: the first and the second generation of the SDK. The second is used with its default, `initialize`. */
 export const SDKS = ["v1", "v2"] as const;
@@ -57,12 +57,11 @@ export class InteropClient implements AsyncDisposable {
   readonly heard: HeardNotification[] = [];
   readonly errors: Error[] = [];
   readonly asked: Question[] = [];
-  readonly sent: SentRequest[] = [];
+  readonly requests = new RecordedRequests();
   readonly #client: ClientV1 | ClientV2;
   readonly #transport: TransportV1 | TransportV2;
   readonly #callTool: (name: string, args: Params, options: CallOptions) => Promise<unknown>;
   readonly #changes = new Changes();
-  readonly #streamAnswered = Promise.withResolvers<number>();
   #isClosed = false;
 
   constructor(
@@ -73,7 +72,7 @@ export class InteropClient implements AsyncDisposable {
     const capabilities = lane === "private" ? ASKABLE : {};
     const target = new URL(url);
     const transportOptions = {
-      fetch: recordingFetch((request) => this.#record(request)),
+      fetch: this.requests.fetch,
       ...(isPatient ? { reconnectionOptions: PATIENCE } : {}),
     };
     const note = (question: Question): object | Promise<object> => {
@@ -107,11 +106,6 @@ export class InteropClient implements AsyncDisposable {
     const client = new InteropClient(sdk, url, options);
     await client.#connect();
     return client;
-  }
-
-  /** The status of the response to its GET for the stream, which it sends by itself after the handshake. */
-  get streamStatus(): Promise<number> {
-    return this.#streamAnswered.promise;
   }
 
   get sessionId(): string | undefined {
@@ -172,11 +166,6 @@ export class InteropClient implements AsyncDisposable {
     if (this.#isClosed) return;
     await this.terminate();
     await this.close();
-  }
-
-  #record(request: SentRequest): void {
-    this.sent.push(request);
-    if (request.httpMethod === "GET") this.#streamAnswered.resolve(request.status);
   }
 
   #hear({ method, params = {} }: Partial<HeardNotification>): Promise<void> {

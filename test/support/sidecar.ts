@@ -69,25 +69,14 @@ export class Sidecar extends RunningSidecar {
     address = "127.0.0.1:0",
     untilReady = true,
   }: StartOptions = {}): Promise<Sidecar> {
+    // As in the image. Without the first flag, each sidecar would start Node twice.
+    const nodeFlags = ["--max-semi-space-size=8", ...[POISON, ...imports].flatMap((each) => ["--import", each])];
+    const server = command ?? [process.execPath, FIXTURE, mode, ...fixtureArgs];
     const sidecar = new Sidecar(
-      spawn(
-        process.execPath,
-        [
-          // As in the image. Without it, each sidecar would start Node twice.
-          "--max-semi-space-size=8",
-          ...[POISON, ...imports].flatMap((each) => ["--import", each]),
-          MAIN,
-          "--addr",
-          address,
-          ...flags,
-          "--",
-          ...(command ?? [process.execPath, FIXTURE, mode, ...fixtureArgs]),
-        ],
-        {
-          env: { ...NO_SLOW_STREAM, ...process.env, ...env },
-          stdio: ["ignore", "pipe", "pipe"],
-        },
-      ),
+      spawn(process.execPath, [...nodeFlags, MAIN, "--addr", address, ...flags, "--", ...server], {
+        env: { ...NO_SLOW_STREAM, ...process.env, ...env },
+        stdio: ["ignore", "pipe", "pipe"],
+      }),
     );
     await sidecar.waitForStart(untilReady);
     return sidecar;

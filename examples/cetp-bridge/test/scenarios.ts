@@ -126,7 +126,7 @@ export function describeHonestApps(startPhone: StartPhone): void {
   it("clients of both eras hear of packages that go, come and are replaced", async () => {
     await using session = await InteropClient.connect("v1", bridge.sidecar.url);
     await using modern = await ModernSdkClient.connect(bridge.sidecar.url, "pinned");
-    await session.streamStatus;
+    await session.requests.streamStatus;
     const subscription = await modern.listen({ toolsListChanged: true });
     await bridge.phone.change(({ installed }) => void delete installed["notes"]);
     await Promise.all([session, modern].map((client) => client.waitToHear("notifications/tools/list_changed")));

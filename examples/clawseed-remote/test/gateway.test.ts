@@ -28,7 +28,7 @@ afterAll(async () => {
 async function connectTo({ sidecar }: GatewayServer): Promise<[InteropClient, ModernSdkClient]> {
   const withSession = await InteropClient.connect("v1", sidecar.url, { isPatient: true });
   const stateless = await ModernSdkClient.connect(sidecar.url, "pinned");
-  await withSession.streamStatus;
+  await withSession.requests.streamStatus;
   await stateless.listen({ toolsListChanged: true });
   return [withSession, stateless];
 }

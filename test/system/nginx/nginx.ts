@@ -36,11 +36,7 @@ export class Nginx implements AsyncDisposable {
       stdio: ["ignore", "ignore", "pipe"],
     });
     const errors = text(child.stderr);
-    const end = async (): Promise<void> => {
-      const ended = once(child, "exit");
-      if (child.exitCode === null && child.kill("SIGTERM")) await ended;
-    };
-    owned.use({ [Symbol.asyncDispose]: end });
+    owned.useProcess(child, "SIGTERM");
     const deadlineMs = performance.now() + WAIT_TIMEOUT_MS;
     while (!(await accepts(port))) {
       if (child.exitCode !== null || performance.now() > deadlineMs) throw new Error(`nginx does not listen:\n${await errors}`);

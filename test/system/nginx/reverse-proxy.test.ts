@@ -114,7 +114,7 @@ describe.each([
   it("a client calls a tool, and opens its GET stream", async () => {
     await using client = await SdkClient.connect(`${base}mcp`);
     expect(await client.callTool({ name: "echo", arguments: { text: "hi" } })).toMatchObject({ content: [{ text: "hi" }] });
-    expect(await client.streamStatus).toBe(200);
+    expect(await client.requests.streamStatus).toBe(200);
   });
 
   it("an idle GET stream begins, and gets messages, although nginx buffers responses", async () => {

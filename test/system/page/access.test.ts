@@ -1,27 +1,10 @@
-import { createServer, type Server } from "node:http";
-import { once } from "node:events";
-import type { AddressInfo } from "node:net";
 import { describe, expect, it } from "vitest";
+import { OtherServer } from "../../support/other-server.ts";
 import { Sidecar } from "../../support/sidecar.ts";
 import { readStatus } from "../../support/status.ts";
 import { BrowserPage } from "./browser.ts";
 
 const TOKEN = "a-token-of-enough-length";
-
-/** Serves a page of another origin. */
-async function otherOrigin(html: string): Promise<{ readonly origin: string } & AsyncDisposable> {
-  const server: Server = createServer((_request, response) => response.setHeader("Content-Type", "text/html").end(html));
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  return {
-    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, "close");
-    },
-  };
-}
 
 describe("the token of the page", () => {
   it("is asked for, a wrong one is refused, and the right one shows the page and calls tools", async () => {
@@ -48,9 +31,11 @@ describe("the token of the page", () => {
 describe("a page of another origin", () => {
   it("cannot read the page's events, frame the page, or call without being allowed", async () => {
     await using sidecar = await Sidecar.start({ flags: ["--allowed-origins", "https://app.example"] });
-    await using other = await otherOrigin("<!doctype html><title>other</title>");
+    await using other = await OtherServer.start((_asked, response) => {
+      response.setHeader("Content-Type", "text/html").end("<!doctype html><title>other</title>");
+    });
     await using browser = await BrowserPage.start();
-    await browser.page.goto(other.origin);
+    await browser.page.goto(other.url);
     const outcomes = await browser.page.evaluate<Record<string, string>>(`(async () => {
       const origin = ${JSON.stringify(sidecar.origin)};
       const attempt = (call) => call().then((value) => "read: " + value, () => "refused");
@@ -77,14 +62,8 @@ describe("a page of another origin", () => {
         }),
       };
     })()`);
-    expect(outcomes).toEqual({
-      page: "refused",
-      events: "refused",
-      stream: "refused",
-      post: "refused",
-      plain: "opaque",
-      script: "refused",
-    });
+    const refused = Object.fromEntries(["page", "events", "stream", "post", "script"].map((name) => [name, "refused"]));
+    expect(outcomes).toEqual({ ...refused, plain: "opaque" });
     const frame = browser.page.frames().find((each) => each.parentFrame() !== null);
     expect(await frame?.evaluate("document.body?.textContent ?? ''").catch(() => "")).not.toContain("claw-mcp-stdio");
     expect(await readStatus(sidecar)).toMatchObject({ generation: 1, counters: { requests: { accepted: 0 } } });

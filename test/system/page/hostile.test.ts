@@ -1,7 +1,7 @@
-import { writeFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
+import { QUICK_RESTART } from "../../support/fixture-server.ts";
+import { listedTool, type ListedTool, ListedTools } from "../../support/listed-tools.ts";
 import { Sidecar } from "../../support/sidecar.ts";
-import { TempDir } from "../../support/temp-dir.ts";
 import { BrowserPage } from "./browser.ts";
 
 /** Texts that would do harm if a page took them for markup, for commands of a terminal, or for links. */
@@ -77,10 +77,6 @@ function nested(depth: number): unknown {
   return depth === 0 ? Array.from({ length: 10_000 }, () => 1) : [nested(depth - 1)];
 }
 
-function toolsFile(tools: readonly object[]): string {
-  return JSON.stringify({ pages: [tools] });
-}
-
 async function expectUnharmed(browser: BrowserPage): Promise<void> {
   expect(await browser.page.evaluate("globalThis.isHarmed")).toBeUndefined();
   const found =
@@ -91,8 +87,6 @@ async function expectUnharmed(browser: BrowserPage): Promise<void> {
 
 describe("a hostile server in a browser", () => {
   it("names, descriptions, annotations and stderr stay text, and invisible characters are shown", async () => {
-    await using directory = await TempDir.create();
-    const file = directory.file("tools.json");
     const tools = [
       { name: ALL, title: ALL, description: LONG, inputSchema: { type: "object" }, annotations: { title: ALL, readOnlyHint: ALL } },
       ...Object.values(HOSTILE).map((text) => ({ name: text, description: text, inputSchema: { type: "object" } })),
@@ -102,11 +96,8 @@ describe("a hostile server in a browser", () => {
       { name: 7 },
       null,
     ];
-    await writeFile(file, toolsFile(tools as object[]));
-    await using sidecar = await Sidecar.start({
-      env: { FIXTURE_TOOLS: file },
-      flags: ["--restart-backoff-ms", "1", "--restart-max-ms", "20"],
-    });
+    await using listed = await ListedTools.create(tools as ListedTool[]);
+    await using sidecar = await Sidecar.start({ env: listed.env, flags: QUICK_RESTART });
     const client = await sidecar.client();
     await client.callTool("stderr", { text: ALL });
     await client.callTool("stderr", { text: "z", length: 100_000 });
@@ -125,11 +116,8 @@ describe("a hostile server in a browser", () => {
   });
 
   it("each schema has a form or a field for JSON, and none freezes the page or shows markup", async () => {
-    await using directory = await TempDir.create();
-    const file = directory.file("tools.json");
-    const tools = Object.entries(SCHEMAS).map(([name, inputSchema]) => ({ name, inputSchema }));
-    await writeFile(file, toolsFile(tools));
-    await using sidecar = await Sidecar.start({ env: { FIXTURE_TOOLS: file } });
+    await using listed = await ListedTools.create(Object.entries(SCHEMAS).map(([name, inputSchema]) => ({ name, inputSchema })));
+    await using sidecar = await Sidecar.start({ env: listed.env });
     await using browser = await BrowserPage.open(sidecar);
     for (const name of Object.keys(SCHEMAS)) {
       const tool = await browser.openTool(name);
@@ -144,10 +132,8 @@ describe("a hostile server in a browser", () => {
   });
 
   it("results stay text, and an image only if its format has no scripts", async () => {
-    await using directory = await TempDir.create();
-    const file = directory.file("tools.json");
-    await writeFile(file, toolsFile([{ name: "raw_result", inputSchema: { type: "object" } }]));
-    await using sidecar = await Sidecar.start({ env: { FIXTURE_TOOLS: file } });
+    await using listed = await ListedTools.create([listedTool("raw_result")]);
+    await using sidecar = await Sidecar.start({ env: listed.env });
     await using browser = await BrowserPage.open(sidecar);
     const tool = await browser.openTool("raw_result");
     await tool.getByLabel("Edit as JSON").check();

@@ -1,10 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { crash } from "../../support/fixture-server.ts";
+import { crash, QUICK_RESTART } from "../../support/fixture-server.ts";
 import { freePort } from "../../support/open-sockets.ts";
 import { EXAMPLE, Sidecar } from "../../support/sidecar.ts";
 import { BrowserPage } from "./browser.ts";
-
-const QUICK_RESTART = ["--restart-backoff-ms", "1", "--restart-max-ms", "20"];
 
 describe("the life of a server in a browser", () => {
   it("the first load shows that the server is ready, its tools, and nothing of another origin", async () => {

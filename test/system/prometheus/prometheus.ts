@@ -1,5 +1,4 @@
 import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { readFile, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { setTimeout as delay } from "node:timers/promises";
@@ -47,11 +46,7 @@ export class Prometheus implements AsyncDisposable {
     const child = spawn("prometheus", [...flags, `--web.listen-address=${address}`], { stdio: ["ignore", "ignore", "pipe"] });
     let log = "";
     child.stderr.on("data", (chunk: Buffer) => (log += chunk.toString()));
-    const end = async (): Promise<void> => {
-      const ended = once(child, "exit");
-      if (child.exitCode === null && child.kill("SIGKILL")) await ended;
-    };
-    owned.use({ [Symbol.asyncDispose]: end });
+    owned.useProcess(child);
     const url = `http://${address}`;
     while (!(await isReady(url))) {
       if (child.exitCode !== null) throw new Error(`prometheus has ended:\n${log}`);

@@ -56,11 +56,7 @@ export class Haproxy implements AsyncDisposable {
       env: { ...process.env, ...replicas, BIND: bind },
       stdio: ["ignore", "pipe", "pipe"],
     });
-    const end = async (): Promise<void> => {
-      const ended = once(child, "exit");
-      if (child.exitCode === null && child.kill("SIGKILL")) await ended;
-    };
-    owned.use({ [Symbol.asyncDispose]: end });
+    owned.useProcess(child);
     const haproxy = new Haproxy(`http://${bind}`, socket, child, owned.move());
     try {
       await haproxy.#waitFor("the first checks", async () => {
