@@ -4,6 +4,8 @@ import { JsonScanner, type Outline, Shape } from "../json/read.ts";
 import { detached, shorten } from "../json/text.ts";
 import { JsonRpcErrorCode } from "./errors.ts";
 
+export { isJsonObject, type JsonObject } from "../json/text.ts";
+
 /** The revisions with `initialize` and sessions, newest first. */
 export const LEGACY_PROTOCOL_VERSIONS: readonly string[] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
 
@@ -26,8 +28,6 @@ export const MetaKey = {
   relatedTask: "io.modelcontextprotocol/related-task",
   subscriptionId: "io.modelcontextprotocol/subscriptionId",
 } as const;
-
-export type JsonObject = Readonly<Record<string, unknown>>;
 
 export const MESSAGE = new Shape({
   jsonrpc: {},
@@ -153,10 +153,6 @@ export const BATCH_REASON = "a batch (JSON array) is not accepted; send one mess
 export const LONG_TEXT_LENGTH = 64 * 1024;
 /** In UTF-16 units. A step takes 40 ms at worst. */
 const STEP_LENGTH = 2 * 1024 * 1024;
-
-export function isJsonObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
 
 export function withoutSteps<Result>(work: Generator<undefined, Result>): Result {
   let step = work.next();

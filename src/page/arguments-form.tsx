@@ -1,6 +1,7 @@
 import type { ComponentChildren, JSX, TargetedInputEvent } from "preact";
 import { useId, useMemo, useRef, useState } from "preact/hooks";
-import { argumentsOf, type Field, fieldsOf, fieldText, type JsonObject, jsonProblem, parsedObject, unknownField } from "./fields.ts";
+import { argumentsOf, type Field, fieldsOf, fieldText, jsonProblem, parsedObject, unknownField } from "./fields.ts";
+import type { JsonObject } from "../json/text.ts";
 import { shownText, Text } from "./text.tsx";
 
 const MAX_LABEL_LENGTH = 200;

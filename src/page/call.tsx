@@ -2,7 +2,7 @@ import type { ElicitResult, Progress } from "@modelcontextprotocol/client";
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ArgumentsForm } from "./arguments-form.tsx";
-import { isObject, type JsonObject } from "./fields.ts";
+import { isJsonObject, type JsonObject } from "../json/text.ts";
 import { durationText } from "./format.ts";
 import { Boundary, Button, ErrorText, JsonBlock, Text, TextBlock } from "./text.tsx";
 import type { ListedTool, McpCalls, Question } from "./mcp-calls.ts";
@@ -35,12 +35,12 @@ function ToolResult({ result: { structuredContent, isError, ...rest } }: { reado
 
 function ResultPart({ part, number }: { readonly part: unknown; readonly number: number }): JSX.Element {
   const label = `Part ${number} of the result`;
-  if (!isObject(part)) return <JsonBlock of={part} label={label} />;
+  if (!isJsonObject(part)) return <JsonBlock of={part} label={label} />;
   const { type, text, mimeType, data, resource } = part;
   if (type === "text" && typeof text === "string") return <TextBlock of={text} label={label} />;
   if (type === "image" && typeof mimeType === "string" && IMAGE_TYPES.has(mimeType) && typeof data === "string" && BASE64.test(data))
     return <img src={`data:${mimeType};base64,${data}`} alt={`Image ${number} of the result, ${mimeType}`} />;
-  if (type === "resource" && isObject(resource) && typeof resource["text"] === "string" && typeof resource["uri"] === "string")
+  if (type === "resource" && isJsonObject(resource) && typeof resource["text"] === "string" && typeof resource["uri"] === "string")
     return (
       <>
         <TextBlock of={`Resource ${resource["uri"]}`} label={`Address of part ${number}`} />

@@ -1,7 +1,7 @@
 import { createParser } from "eventsource-parser";
 import { useEffect, useState } from "preact/hooks";
 import { HISTORY_LIMITS, type PageGeneration, type PageRequest, type PageState, type PageUpdate } from "../http/page-update.ts";
-import { isObject } from "./fields.ts";
+import { isJsonObject } from "../json/text.ts";
 import { errorText } from "./format.ts";
 
 /** The number of an entry stays the same, for the list it is shown in. */
@@ -115,8 +115,8 @@ async function readStream(
 
 async function messageOf(response: Response): Promise<string> {
   const body: unknown = await response.json().catch(() => undefined);
-  const error = isObject(body) ? body["error"] : undefined;
-  return isObject(error) && typeof error["message"] === "string" ? error["message"] : `HTTP status ${response.status}`;
+  const error = isJsonObject(body) ? body["error"] : undefined;
+  return isJsonObject(error) && typeof error["message"] === "string" ? error["message"] : `HTTP status ${response.status}`;
 }
 
 export type Connection =

@@ -1,8 +1,4 @@
-export type JsonObject = Readonly<Record<string, unknown>>;
-
-export function isObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
+import { isJsonObject, type JsonObject } from "../json/text.ts";
 
 /** One property. Its value is kept as text: the string itself for `text`, otherwise JSON. Empty for none. */
 export interface Field {
@@ -37,12 +33,12 @@ const SAMPLES: JsonObject = {
  * @returns undefined if the arguments can only be written as JSON.
  */
 export function fieldsOf(schema: unknown, isFilled: boolean): readonly Field[] | undefined {
-  const root = isObject(schema) ? resolved(schema, schema) : undefined;
+  const root = isJsonObject(schema) ? resolved(schema, schema) : undefined;
   if (root === undefined || (root["type"] ?? "object") !== "object") return undefined;
   if (["$ref", "allOf", "anyOf", "oneOf"].some((key) => root[key] !== undefined)) return undefined;
-  const properties = Object.entries(isObject(root["properties"]) ? root["properties"] : {});
+  const properties = Object.entries(isJsonObject(root["properties"]) ? root["properties"] : {});
   const required = new Set(Array.isArray(root["required"]) ? root["required"] : []);
-  if (properties.length > MAX_FIELDS || (properties.length === 0 && isObject(root["additionalProperties"]))) return undefined;
+  if (properties.length > MAX_FIELDS || (properties.length === 0 && isJsonObject(root["additionalProperties"]))) return undefined;
   return properties.map(([name, property]) => {
     const isRequired = required.has(name);
     return fieldOf(name, resolved(schema as JsonObject, property), isRequired, (own) =>
@@ -82,12 +78,12 @@ export function argumentsOf(fields: readonly Field[], texts: ReadonlyMap<string,
 
 /** Replaces a reference by its target, and an alternative to null by the other one. */
 function resolved(root: JsonObject, schema: unknown): JsonObject {
-  let result = isObject(schema) ? schema : {};
+  let result = isJsonObject(schema) ? schema : {};
   for (let depth = 0; depth < MAX_DEPTH; depth++) {
     const { $ref, anyOf, ...rest } = result;
-    const variants: readonly unknown[] = Array.isArray(anyOf) ? anyOf.filter((each) => !isObject(each) || each["type"] !== "null") : [];
+    const variants: readonly unknown[] = Array.isArray(anyOf) ? anyOf.filter((each) => !isJsonObject(each) || each["type"] !== "null") : [];
     const next = typeof $ref === "string" ? targetOf(root, $ref) : variants.length === 1 ? variants[0] : undefined;
-    if (!isObject(next)) return result;
+    if (!isJsonObject(next)) return result;
     result = { ...next, ...rest };
   }
   return result;
@@ -99,7 +95,7 @@ function targetOf(root: JsonObject, reference: string): unknown {
   const names = reference.split("/").slice(1);
   return names
     .map((name) => name.replaceAll("~1", "/").replaceAll("~0", "~"))
-    .reduce<unknown>((part, name) => (isObject(part) && Object.hasOwn(part, name) ? part[name] : undefined), root);
+    .reduce<unknown>((part, name) => (isJsonObject(part) && Object.hasOwn(part, name) ? part[name] : undefined), root);
 }
 
 function typeOf({ type }: JsonObject): unknown {
@@ -116,7 +112,7 @@ function optionsOf({ enum: values, enumNames, const: only, oneOf, anyOf }: JsonO
   }
   const variants: unknown = oneOf ?? anyOf;
   if (!Array.isArray(variants) || variants.length > MAX_OPTIONS) return undefined;
-  const titled = variants.filter((each) => isObject(each)).filter((each) => each["const"] !== undefined);
+  const titled = variants.filter((each) => isJsonObject(each)).filter((each) => each["const"] !== undefined);
   if (titled.length === 0 || titled.length < variants.length) return undefined;
   return titled.map(({ const: value, title }) => ({ label: asText(title ?? value), value }));
 }
@@ -138,7 +134,7 @@ function sampleOf(root: JsonObject, schema: unknown, depth: number): unknown {
   if (type === "array") return depth < MAX_DEPTH ? [sampleOf(root, own["items"], depth + 1)] : [];
   if (type !== "object")
     return SAMPLES[String(own["format"])] ?? "example".padEnd(Math.min(number("minLength", 0), MAX_SAMPLE_LENGTH), "e");
-  const properties = isObject(own["properties"]) ? own["properties"] : {};
+  const properties = isJsonObject(own["properties"]) ? own["properties"] : {};
   const required = Array.isArray(own["required"]) && depth < MAX_DEPTH ? own["required"].slice(0, MAX_SAMPLES).map(String) : [];
   return Object.fromEntries(required.map((name) => [name, sampleOf(root, properties[name], depth + 1)]));
 }
@@ -153,7 +149,7 @@ export function parsedObject(text: string, isExact: boolean): JsonObject | strin
   if (text.trim() === "") return {};
   try {
     const value: unknown = isExact ? JSON.parse(text, exactNumber) : JSON.parse(text);
-    return isObject(value) ? value : "The arguments must be a JSON object.";
+    return isJsonObject(value) ? value : "The arguments must be a JSON object.";
   } catch (error) {
     return `Not valid JSON: ${error instanceof Error ? error.message : String(error)}`;
   }

@@ -6,7 +6,7 @@ import {
   SdkHttpError,
   StreamableHTTPClientTransport,
 } from "@modelcontextprotocol/client";
-import { isObject, type JsonObject } from "./fields.ts";
+import { isJsonObject, type JsonObject } from "../json/text.ts";
 
 export interface Question {
   readonly key: number;
@@ -29,10 +29,10 @@ export interface ListedTool {
 /** An entry without a name is omitted: it cannot be called. */
 function listedTools(entries: readonly unknown[]): readonly ListedTool[] {
   const counts = new Map<string, number>();
-  return entries.filter(isObject).flatMap((definition) => {
+  return entries.filter(isJsonObject).flatMap((definition) => {
     const { name, title, description } = definition;
     if (typeof name !== "string") return [];
-    const annotations = isObject(definition["annotations"]) ? definition["annotations"] : {};
+    const annotations = isJsonObject(definition["annotations"]) ? definition["annotations"] : {};
     const count = counts.get(name) ?? 0;
     counts.set(name, count + 1);
     return {
@@ -82,7 +82,7 @@ export class McpCalls {
       let cursor: string | undefined;
       for (let page = 0; page < MAX_LIST_PAGES; page++) {
         const result = await client.request({ method: "tools/list", params: cursor === undefined ? {} : { cursor } }, ANY_RESULT);
-        const { tools, nextCursor }: JsonObject = isObject(result) ? result : {};
+        const { tools, nextCursor }: JsonObject = isJsonObject(result) ? result : {};
         for (const tool of Array.isArray(tools) ? (tools as unknown[]) : []) entries.push(tool);
         if (typeof nextCursor !== "string" || nextCursor === cursor || entries.length >= MAX_TOOLS) break;
         cursor = nextCursor;
@@ -106,7 +106,7 @@ export class McpCalls {
       const params = { name: tool.name, arguments: args };
       const options = { signal, onprogress: onProgress, timeout: TIMEOUT_MS };
       const result = await client.request({ method: "tools/call", params }, ANY_RESULT, options);
-      return isObject(result) ? result : {};
+      return isJsonObject(result) ? result : {};
     }).finally(() => {
       this.#running--;
     });

@@ -1,7 +1,6 @@
 import { Component, type ComponentChildren, type JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import { isObject, type JsonObject } from "./fields.ts";
-import { beginning, escapeInvisible } from "../json/text.ts";
+import { beginning, escapeInvisible, isJsonObject, type JsonObject } from "../json/text.ts";
 import { countText, errorText, visibleLines } from "./format.ts";
 
 const MAX_LINE_LENGTH = 500;
@@ -145,7 +144,7 @@ export function Fact({ name, children }: { readonly name: string; readonly child
 }
 
 export function ErrorText({ of }: { readonly of: unknown }): JSX.Element {
-  const { code, data }: JsonObject = isObject(of) ? of : {};
+  const { code, data }: JsonObject = isJsonObject(of) ? of : {};
   return (
     <>
       <TextBlock of={errorText(of)} label="Error message" />
