@@ -6,6 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { ASKABLE, McpClient } from "../test/support/mcp-client.ts";
 import { Sidecar } from "../test/support/sidecar.ts";
+import { EVERYTHING } from "../test/support/real-servers.ts";
 import { readStatus } from "../test/support/status.ts";
 import { treeMemoryBytes } from "./proc.ts";
 import { median } from "./statistics.ts";
@@ -16,8 +17,6 @@ const SESSIONS = 200;
 const AT_ONCE = [1, 16];
 const EDITORS = 5;
 const SETTLE_MS = 2000;
-/** It registers tools by the capabilities of its client, and asks for roots. */
-const EVERYTHING = [process.execPath, fileURLToPath(import.meta.resolve("@modelcontextprotocol/server-everything/dist/index.js"))];
 const ECHO = [process.execPath, fileURLToPath(new URL("echo-child.js", import.meta.url))];
 
 async function openMs(capabilities: object, atOnce: number): Promise<number> {

@@ -8,7 +8,7 @@ import { describe, expect, it } from "vitest";
 import { discoverSnapshot, listTools, readSnapshot, runDiscover, withoutTime } from "../support/discover.ts";
 import { DiscoveryClient } from "../support/discovery-client.ts";
 import { EVERYTHING } from "../support/real-servers.ts";
-import { DirectClient } from "../support/sdk-client.ts";
+import { SdkClient } from "../support/sdk-client.ts";
 import { FIXTURE, Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
 
@@ -36,7 +36,7 @@ describe("discover and the SDK", () => {
     const env = await listTools(directory, [{ name: "a", inputSchema: { type: "object" }, annotations: { readOnly: true } }]);
     const [tool] = (await discoverSnapshot([process.execPath, FIXTURE], env)).tools;
     expect(tool?.annotations).toEqual({ readOnly: true });
-    await using direct = await DirectClient.connect(["env", `FIXTURE_TOOLS=${env["FIXTURE_TOOLS"]}`, process.execPath, FIXTURE]);
+    await using direct = await SdkClient.direct(["env", `FIXTURE_TOOLS=${env["FIXTURE_TOOLS"]}`, process.execPath, FIXTURE]);
     expect((await direct.listTools()).tools[0]?.annotations).toEqual({});
   });
 
@@ -51,7 +51,7 @@ describe("discover and the SDK", () => {
     await server.connect(transport);
     const mediaTypes: string[] = [];
     const methods: string[] = [];
-    const http = createServer((request, response) => {
+    await using http = createServer((request, response) => {
       methods.push(request.method ?? "");
       // With one header set, those of writeHead can be read as well.
       response.setHeader("X-Seen", "1");
@@ -65,7 +65,5 @@ describe("discover and the SDK", () => {
     expect(mediaTypes).toContain("text/event-stream");
     await server.close();
     http.closeAllConnections();
-    http.close();
-    await once(http, "close");
   });
 });

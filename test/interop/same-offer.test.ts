@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { CONFORMANCE_SERVER } from "../support/conformance.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { EVERYTHING, filesystem, MEMORY } from "../support/real-servers.ts";
-import { DirectClient, SdkClient } from "../support/sdk-client.ts";
+import { SdkClient } from "../support/sdk-client.ts";
 import { InteropClient } from "../support/sdk-clients.ts";
 import { EXAMPLE, Sidecar } from "../support/sidecar.ts";
 import { TempDir } from "../support/temp-dir.ts";
@@ -80,7 +80,7 @@ describe("a real server behind the sidecar", () => {
   it.each(SERVERS)("$name declares and lists the same as without the sidecar", async ({ command, env }) => {
     await using directory = await TempDir.create();
     const environment = env?.(directory.path) ?? {};
-    await using direct = await DirectClient.connect(command(directory.path), environment);
+    await using direct = await SdkClient.direct(command(directory.path), environment);
     await using unshared = await Sidecar.start({ command: command(directory.path), env: environment, flags: ["--isolation", "session"] });
     await using client = await SdkClient.connect(unshared.url);
     const expected = await offerOf(direct);
@@ -100,7 +100,7 @@ describe("a real server behind the sidecar", () => {
 });
 
 describe("the everything server behind the sidecar and without it", async () => {
-  const direct = disposeAfterAll(await DirectClient.connect(EVERYTHING));
+  const direct = disposeAfterAll(await SdkClient.direct(EVERYTHING));
   const sidecar = disposeAfterAll(await Sidecar.start({ command: EVERYTHING }));
   const client = disposeAfterAll(await SdkClient.connect(sidecar.url));
 

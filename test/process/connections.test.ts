@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { cpuMsOfProcess } from "../support/cpu-time.ts";
+import { treeCpuMs } from "../../bench/proc.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
 import { errorReply, readError } from "../support/error-reply.ts";
 import { type HttpReply, send } from "../support/http-client.ts";
@@ -165,10 +165,10 @@ describe("requests that a client sends ahead of responses", async () => {
  */
 async function expectExit(sidecar: Sidecar): Promise<void> {
   const pid = Number(sidecar.process.pid);
-  const startMs = cpuMsOfProcess(pid);
+  const startMs = treeCpuMs(pid);
   sidecar.process.kill("SIGTERM");
   while (sidecar.process.exitCode === null && sidecar.process.signalCode === null) {
-    expect(cpuMsOfProcess(pid) - startMs).toBeLessThan(MAX_EXIT_CPU_MS);
+    expect(treeCpuMs(pid) - startMs).toBeLessThan(MAX_EXIT_CPU_MS);
     await delay(10);
   }
   expect(await sidecar.exited).toEqual({ code: 0, signal: null });

@@ -2,6 +2,7 @@ import type { ServerResponse } from "node:http";
 import { describe, expect, it } from "vitest";
 import { discoverSnapshot, RunningDiscover, runDiscover } from "../support/discover.ts";
 import { type Asked, OtherServer } from "../support/other-server.ts";
+import { freePort } from "../support/open-sockets.ts";
 import { EXAMPLE, Sidecar } from "../support/sidecar.ts";
 
 const INITIALIZE_RESULT = { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo: { name: "other", version: "1" } };
@@ -89,10 +90,10 @@ describe("a failure of discover --url", () => {
   });
 
   it("a refused connection is reported", async () => {
-    const server = await OtherServer.start(() => undefined);
-    const { url } = server;
-    await server[Symbol.asyncDispose]();
-    expect(await failure(url)).toBe(`discover failed: ${url}: initialize: connect ECONNREFUSED ${new URL(url).host}\n`);
+    const address = `127.0.0.1:${await freePort()}`;
+    expect(await failure(`http://${address}/mcp`)).toBe(
+      `discover failed: http://${address}/mcp: initialize: connect ECONNREFUSED ${address}\n`,
+    );
   });
 
   it.each(["initialize", "tools/list"])("a missing response to %s is reported after the timeout", async (method) => {

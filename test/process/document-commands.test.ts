@@ -131,7 +131,7 @@ it("the URL and headers shown let an SDK client call a tool, and are required", 
   const token = headers["Authorization"]?.replace("Bearer ", "") ?? "";
   await using sidecar = await Sidecar.start({ command: [process.execPath, EXAMPLE], env: { CLAW_MCP_STDIO_AUTH_TOKEN: token } });
   const here = url.replace("http://localhost:8080", sidecar.origin);
-  await using client = await SdkClient.connect(here, { headers });
+  await using client = await SdkClient.connect(here, headers);
   const result = await client.callTool({ name: "add", arguments: { a: 2, b: 3 } });
   expect(result.content).toEqual([{ type: "text", text: "5" }]);
   await expect(SdkClient.connect(here)).rejects.toThrow("UNAUTHORIZED");

@@ -3,6 +3,7 @@ import { type AddressInfo, createServer } from "node:net";
 import { expect, it } from "vitest";
 import { sourcesOf } from "../support/bundle.ts";
 import { disposeAfterAll } from "../support/dispose-after-all.ts";
+import { freePort } from "../support/open-sockets.ts";
 import { runMain, Sidecar } from "../support/sidecar.ts";
 
 const SPELLINGS = ["healthcheck", "-healthcheck", "--healthcheck"];
@@ -29,11 +30,7 @@ it("the healthcheck exits 1 if the server is not ready", async () => {
 });
 
 it("the healthcheck exits 1 if nothing listens", async () => {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
+  const port = await freePort();
   const { code, stdout } = await runMain(["-healthcheck", "--addr", `127.0.0.1:${port}`]);
   expect(code).toBe(1);
   expect(stdout).toBe(`not reachable at 127.0.0.1:${port} (connect ECONNREFUSED 127.0.0.1:${port})\n`);

@@ -29,15 +29,6 @@ function startCommand(command: string, ...args: readonly string[]): Promise<Fail
   return startAndFail("--addr", "127.0.0.1:0", "--", command, ...args);
 }
 
-/** Expects this exit code and this message, once. */
-function cannotBeStarted(exitCode: number, command: string, code: string, reason: string): object {
-  return {
-    code: exitCode,
-    stderr: "",
-    said: [expect.objectContaining({ msg: "the command cannot be started", code, reason: `"${command}" ${reason}`, line: command })],
-  };
-}
-
 function summary({ code, stderr, lines }: Failure): object {
   const said = lines.filter(({ level }) => level === "error");
   return { code, stderr, said };
@@ -50,11 +41,17 @@ const ANOTHER_ADDRESS = "give another with --host, --port or --addr";
 
 describe("the start of a server that cannot run", () => {
   it.each([
-    ["/no/such/command", "correct its path"],
-    ["no-such-command-in-the-path", "give its full path"],
-    ["./no-such-command", "correct its path"],
-  ])("the sidecar exits with 127 if %s does not exist", async (command, advice) => {
-    expect(summary(await startCommand(command, "arg"))).toEqual(cannotBeStarted(127, command, "ENOENT", `${MISSING} ${advice}`));
+    ["/no/such/command", 127, "ENOENT", `${MISSING} correct its path`],
+    ["no-such-command-in-the-path", 127, "ENOENT", `${MISSING} give its full path`],
+    ["./no-such-command", 127, "ENOENT", `${MISSING} correct its path`],
+    // A folder.
+    ["/usr", 126, "EACCES", NOT_EXECUTABLE],
+  ])("with the command %s, the sidecar exits with %i, and says why and what to do", async (command, exitCode, code, reason) => {
+    expect(summary(await startCommand(command, "arg"))).toEqual({
+      code: exitCode,
+      stderr: "",
+      said: [expect.objectContaining({ msg: "the command cannot be started", code, reason: `"${command}" ${reason}`, line: command })],
+    });
   });
 
   it("the sidecar suggests its own command if one that is misspelled does not exist", async () => {
@@ -69,11 +66,6 @@ describe("the start of a server that cannot run", () => {
     expect(code).toBe(3);
     expect(lines.map(({ msg }) => msg)).not.toContain("mcp server will be restarted");
     expect(lines.at(-1)).toMatchObject({ level: "error", msg: "mcp server not restarted: it was never ready" });
-  });
-
-  it("the sidecar exits with 126 if the command is a directory", async () => {
-    await using dir = await TempDir.create();
-    expect(summary(await startCommand(dir.path))).toEqual(cannotBeStarted(126, dir.path, "EACCES", NOT_EXECUTABLE));
   });
 
   it("the sidecar exits with 126 if a part of the command's path is a file", async () => {

@@ -23,10 +23,7 @@ export interface ProxiedRequest {
   readonly isStream: boolean;
 }
 
-interface Passage {
-  readonly httpMethod: string;
-  readonly method: string | undefined;
-  readonly lastEventId: string | undefined;
+interface Passage extends ProxiedRequest {
   status: number | undefined;
   isStream: boolean;
   readonly response: ServerResponse;

@@ -1,5 +1,5 @@
 /** The document's performance tests. It prints times, and checks none. */
-import { DirectClient } from "../../../test/support/sdk-client.ts";
+import { SdkClient } from "../../../test/support/sdk-client.ts";
 import { TempDir } from "../../../test/support/temp-dir.ts";
 import { Registry } from "../src/registry.ts";
 import { SERVER_WITH_MORE_TOOLS } from "./tool-server.ts";
@@ -17,7 +17,7 @@ const millis = async (work: () => Promise<unknown>): Promise<number> => {
 const print = (label: string, ms: number): void => console.log(`${label.padEnd(60)} ${ms.toFixed(1).padStart(8)} ms`);
 
 print("registration of the built-in tools, with their modules", await millis(() => Registry.load([BUILT_IN])));
-await using client = await DirectClient.connect([process.execPath, SERVER_WITH_MORE_TOOLS], env);
+await using client = await SdkClient.direct([process.execPath, SERVER_WITH_MORE_TOOLS], env);
 const call = (name: string, args = {}): Promise<unknown> => client.callTool({ name, arguments: args });
 print("first call", await millis(() => call("get_current_time")));
 const inSequence = (work: () => Promise<unknown>) => async (): Promise<void> => {

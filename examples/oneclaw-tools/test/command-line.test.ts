@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ROOT } from "../../../test/support/markdown.ts";
 import { freePort } from "../../../test/support/open-sockets.ts";
-import { DirectClient } from "../../../test/support/sdk-client.ts";
+import { SdkClient } from "../../../test/support/sdk-client.ts";
 import { ShellCommand } from "../../../test/support/shell-command.ts";
 import { TempDir } from "../../../test/support/temp-dir.ts";
 import { toOpenAi } from "../src/providers/openai.ts";
@@ -72,7 +72,7 @@ describe("the command line", () => {
 
   it("the server runs without the sidecar, in any folder, and creates its own private one", async () => {
     await using home = await TempDir.create();
-    await using client = await DirectClient.connect([process.execPath, MAIN], { XDG_DATA_HOME: home.path });
+    await using client = await SdkClient.direct([process.execPath, MAIN], { XDG_DATA_HOME: home.path });
     await client.callTool({ name: "write_file", arguments: { path: "a.txt", content: "x" } });
     expect(readResult(await client.callTool({ name: "read_file", arguments: { path: "a.txt" } }))).toEqual(success("x"));
     expect(statSync(home.file("oneclaw-tools")).mode & 0o777).toBe(0o700);

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { isAlive } from "../../../test/support/sidecar.ts";
-import { DirectClient } from "../../../test/support/sdk-client.ts";
+import { SdkClient } from "../../../test/support/sdk-client.ts";
 import { failure, type Tool } from "../src/tool.ts";
 import { Registry } from "../src/registry.ts";
 import { SERVER_WITH_MORE_TOOLS, readResult, success, type ToolClient, ToolServer } from "./tool-server.ts";
@@ -91,7 +91,7 @@ describe("threads", () => {
 
   it("a call beyond the limit gets a clear error", async () => {
     const controller = new AbortController();
-    await using direct = await DirectClient.connect([process.execPath, SERVER_WITH_MORE_TOOLS], { ONECLAW_FOLDER: server.folder.path });
+    await using direct = await SdkClient.direct([process.execPath, SERVER_WITH_MORE_TOOLS], { ONECLAW_FOLDER: server.folder.path });
     const call = async (how: string) => readResult(await direct.callTool({ name: "misbehave", arguments: { how } }, undefined, controller));
     const held = Array.from({ length: 1024 }, () => call("hang").catch(() => "cancelled"));
     expect(await call("throw")).toEqual(failure("execution_error", "The server is busy: 1024 calls are under way. Try again later"));
@@ -100,7 +100,7 @@ describe("threads", () => {
   });
 
   it("the server exits when stdin ends, even while tools are busy, which clean up", async () => {
-    const direct = await DirectClient.connect([process.execPath, SERVER_WITH_MORE_TOOLS], { ONECLAW_FOLDER: server.folder.path });
+    const direct = await SdkClient.direct([process.execPath, SERVER_WITH_MORE_TOOLS], { ONECLAW_FOLDER: server.folder.path });
     const { pid } = direct.transport as unknown as { pid: number };
     expect(readResult(await direct.callTool({ name: "get_current_time", arguments: {} }))).toMatchObject({ status: "success" });
     const calls = [

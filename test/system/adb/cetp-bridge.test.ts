@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { describeClosedApps, describeHonestApps, describeHostileApp } from "../../../examples/cetp-bridge/test/scenarios.ts";
 import { Bridge, MAIN } from "../../../examples/cetp-bridge/test/bridge.ts";
-import { DirectClient } from "../../support/sdk-client.ts";
+import { SdkClient } from "../../support/sdk-client.ts";
 import { RealPhone } from "./real-phone.ts";
 
 const injections: string[] = [];
@@ -33,7 +33,7 @@ describe("the bridge and honest apps on an old device", () => {
 it("the bridge serves a client with a session without the sidecar", async () => {
   await using phone = await startWatched(["weather"]);
   const env = { PATH: process.env["PATH"] ?? "", ...phone.env };
-  await using client = await DirectClient.connect([process.execPath, MAIN, "--sessions"], env);
+  await using client = await SdkClient.direct([process.execPath, MAIN, "--sessions"], env);
   await expect.poll(async () => (await client.listTools()).tools.map(({ name }) => name)).toContain("Weather_Co__get_forecast");
 });
 

@@ -14,6 +14,7 @@ import { readDocument } from "../../support/markdown.ts";
 import { McpClient } from "../../support/mcp-client.ts";
 import { freePort } from "../../support/open-sockets.ts";
 import { SdkClient } from "../../support/sdk-client.ts";
+import { InteropClient } from "../../support/sdk-clients.ts";
 import { MAIN, Sidecar } from "../../support/sidecar.ts";
 import { TempDir } from "../../support/temp-dir.ts";
 import { Nginx } from "./nginx.ts";
@@ -71,7 +72,7 @@ describe("the commands and the configuration of nginx in reverse-proxy.md", asyn
 
   it("each prefix leads to its server", async () => {
     const names = async (prefix: string): Promise<string[]> => {
-      await using client = await SdkClient.connect(`${nginx.origin}/${prefix}/mcp`, { headers });
+      await using client = await SdkClient.connect(`${nginx.origin}/${prefix}/mcp`, headers);
       return (await client.listTools()).tools.map(({ name }) => name);
     };
     expect(await names("everything")).toContain("get-sum");
@@ -93,7 +94,7 @@ describe("the commands and the configuration of nginx in reverse-proxy.md", asyn
   });
 
   it("a body of 4 MB passes", async () => {
-    await using client = await SdkClient.connect(`${nginx.origin}/everything/mcp`, { headers });
+    await using client = await SdkClient.connect(`${nginx.origin}/everything/mcp`, headers);
     const message = "x".repeat(4_000_000);
     expect(await client.callTool({ name: "echo", arguments: { message } })).toMatchObject({ content: [{ text: `Echo: ${message}` }] });
   });
@@ -112,8 +113,8 @@ describe.each([
   const base = `${nginx.origin}/everything/`;
 
   it("a client calls a tool, and opens its GET stream", async () => {
-    await using client = await SdkClient.connect(`${base}mcp`);
-    expect(await client.callTool({ name: "echo", arguments: { text: "hi" } })).toMatchObject({ content: [{ text: "hi" }] });
+    await using client = await InteropClient.connect("v1", `${base}mcp`, { lane: "shared" });
+    expect(await client.toolText("echo", { text: "hi" })).toBe("hi");
     expect(await client.requests.streamStatus).toBe(200);
   });
 
