@@ -28,7 +28,7 @@ export class RequestLog {
   readonly #limits = new Map<string, RateLimit>(Object.entries(LINES_PER_MINUTE).map(([kind, lines]) => [kind, new RateLimit(lines)]));
   readonly #report: Timer;
   #suppressed = 0;
-  #suppressedLevel: ReturnType<typeof levelOf> = "info";
+  #hasSuppressedFailures = false;
 
   constructor(context: Context) {
     this.#context = context;
@@ -64,38 +64,37 @@ export class RequestLog {
       requestBytes,
       responseBytes: body === undefined ? undefined : Buffer.byteLength(body),
     };
-    log[levelOf(kind)](fields, isRejected ? "request rejected" : "request ended");
+    if (kind === "failed") log.warn(fields, isRejected ? "request rejected" : "request ended");
+    else log.info(fields, isRejected ? "request rejected" : "request ended");
   }
 
   #logRejected({ code: ending, httpStatus, reason, principal, sessionId, requestBytes }: RejectedRequest): void {
     const { log, nowMs } = this.#context;
-    const kind = kindOf(ending) === "failed" ? "failed" : ending === "UNAUTHORIZED" ? "unauthorized" : "rejected";
-    if (!this.#allows(kind, nowMs())) return;
+    const isFailed = kindOf(ending) === "failed";
+    if (!this.#allows(isFailed ? "failed" : ending === "UNAUTHORIZED" ? "unauthorized" : "rejected", nowMs())) return;
     const session = sessionId && hashOf(sessionId);
     const fields = { session, principal, httpStatus, ending, reason: reason && shorten(reason, MAX_REASON_LENGTH), requestBytes };
-    log[levelOf(kind)](fields, "request rejected");
+    if (isFailed) log.warn(fields, "request rejected");
+    else log.info(fields, "request rejected");
   }
 
   /** Otherwise, the line is counted. */
   #allows(kind: keyof typeof LINES_PER_MINUTE, nowMs: number): boolean {
     if (this.#limits.get(kind)?.take(nowMs) === undefined) return true;
     if (this.#suppressed++ === 0) this.#report.set(nowMs + REPORT_AFTER_MS);
-    if (kind === "failed") this.#suppressedLevel = "warn";
+    this.#hasSuppressedFailures ||= kind === "failed";
     return false;
   }
 
   #reportSuppressed(): void {
     const { log } = this.#context;
     const fields = { count: this.#suppressed };
-    if (this.#suppressed > 0) log[this.#suppressedLevel](fields, "request lines suppressed: too many");
+    // A failure must not be hidden from those who read warnings only.
+    if (this.#hasSuppressedFailures) log.warn(fields, "request lines suppressed: too many");
+    else if (this.#suppressed > 0) log.info(fields, "request lines suppressed: too many");
     this.#suppressed = 0;
-    this.#suppressedLevel = "info";
+    this.#hasSuppressedFailures = false;
   }
-}
-
-/** A failure must not be hidden from those who read warnings only. */
-function levelOf(kind: keyof typeof LINES_PER_MINUTE): "warn" | "info" {
-  return kind === "failed" ? "warn" : "info";
 }
 
 function kindOf(ending: RequestEnding): "ended" | "failed" | "errors" {
