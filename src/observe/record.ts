@@ -1,8 +1,7 @@
 import { findPath, stringOf, textOf } from "../json/read.ts";
 import { copied, detached, walk } from "../json/text.ts";
 import { JsonRpcErrorCode, type SidecarErrorCode } from "../mcp/errors.ts";
-import { type RequestMessage, Slot } from "../mcp/message.ts";
-import { LEGACY_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS } from "../mcp/message.ts";
+import { LEGACY_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS, type RequestMessage, Slot } from "../mcp/message.ts";
 import type { Defects } from "./log.ts";
 import type { Redact } from "./redact.ts";
 
