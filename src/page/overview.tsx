@@ -80,7 +80,7 @@ export function FourFigures({ model }: { readonly model: PageModel }): JSX.Eleme
               "no tool calls"
             ) : (
               <>
-                slowest {durationText(slowest[1].p95Ms ?? 0)}: <Text of={slowest[0]} maxLength={60} />
+                slowest tool {durationText(slowest[1].p95Ms ?? 0)}: <Text of={slowest[0]} maxLength={60} />
               </>
             )}
           </small>

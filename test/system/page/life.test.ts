@@ -71,7 +71,7 @@ describe("the life of a server in a browser", () => {
     // The page itself has sent two, and each session begins with one.
     await figures.getByText(/^23 requests in /).waitFor();
     await figures.getByText("0 % of requests").waitFor();
-    await figures.getByText(/^slowest \d+ ms: echo$/).waitFor();
+    await figures.getByText(/^slowest tool \d+ ms: echo$/).waitFor();
     await figures.getByText(/of 256.0 MiB/).waitFor();
     const load = browser.page.getByRole("region", { name: "Load" });
     const fact = (name: string): Promise<string | null> => load.getByText(name).locator("xpath=following-sibling::dd").textContent();
