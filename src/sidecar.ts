@@ -43,7 +43,7 @@ function logSessionKeys({ config, log }: Context): void {
   if (keys.length > 0) return log.info({ count: keys.length, keys }, "session keys loaded");
   const shortCount = authTokens.filter((text) => text.length < MIN_KEY_LENGTH).length;
   if (authTokens.length > 0 && shortCount === 0) return;
-  const reason = `set ${OPTIONS.sessionKey.variable}, so that clients go on after a restart, and at any replica`;
+  const reason = `set ${OPTIONS.sessionKeyFile.variable}, so that clients go on after a restart, and at any replica`;
   const short = shortCount === 0 ? "" : `; tokens of fewer than ${MIN_KEY_LENGTH} characters: ${shortCount}`;
   log.info({ reason: reason + short }, "session keys are random: sessions end with the sidecar");
 }
