@@ -5,6 +5,7 @@ import { expect, it } from "vitest";
 import { parse } from "yaml";
 import { HttpBench } from "../support/http-bench.ts";
 import { send } from "../support/http-client.ts";
+import { listedNames } from "../support/listed-tools.ts";
 import { readDocument, ROOT } from "../support/markdown.ts";
 import { McpClient } from "../support/mcp-client.ts";
 import { freePort } from "../support/open-sockets.ts";
@@ -37,6 +38,19 @@ it.each(COMMANDS)("a command of the document serves its tools: %s", async (comma
   await sidecar.waitForLog("mcp server ready");
   const token = /AUTH_TOKEN=(\S+)/.exec(command)?.[1] ?? "";
   expect(await addTwoAndThree(`http://127.0.0.1:${port}/mcp`, token)).toBe("The sum of 2 and 3 is 5.");
+});
+
+it("the command of tool-policy.md serves only the tools that it allows, and not the denied one", async () => {
+  const [, command = ""] =
+    /<!-- executed by .*-->\n```sh\nclaw-mcp-stdio --port 8080 (.*)\n```/.exec(readDocument("docs/operations/tool-policy.md").text) ?? [];
+  const script = `exec '${process.execPath}' '${MAIN}' --port ${await freePort()} ${command}`;
+  await using sidecar = new Sidecar(spawn("bash", ["-c", script], { stdio: ["ignore", "pipe", "pipe"] }));
+  const { address } = await sidecar.waitForLog("listening");
+  await sidecar.waitForLog("mcp server ready");
+  const client = await new McpClient(`http://${String(address)}/mcp`).open();
+  const names = (await listedNames(client)).flat();
+  expect(names).toEqual(expect.arrayContaining(["echo", "get-sum"]));
+  expect(names.filter((name) => name === "get-env" || !/^(?:get-.*|echo)$/.test(name))).toEqual([]);
 });
 
 it("a pod with the shown variables of the Go image is healthy and serves tools", async () => {
