@@ -193,7 +193,6 @@ export class Call implements Outgoing {
   onReady: (() => void) | undefined;
   onRefused: ((refusal: ResponseMessage) => void) | undefined;
   onEmptied: (() => void) | undefined;
-  /** Called again, with an error, if it has thrown. */
   onEnded: ((hasResult: boolean, outcome: Outcome) => void) | undefined;
 
   constructor(kind: Call["kind"], owner: Call["owner"], method: string, text: string, caller?: Caller, reply?: Reply) {
