@@ -5,6 +5,7 @@ export interface Edit extends Span {
   readonly text: string;
 }
 
+/** Other values than objects have no members, nor has the start -1 of an absent value. */
 export function removeMember(text: string, start: number, name: string): Edit[] {
   return removeMembers(text, start, (each) => each === name);
 }

@@ -366,7 +366,7 @@ function matchName(names: readonly string[], text: string, start: number, end: n
 
 /**
  * Finds members of the object that starts at `start`, after optional white space. The text must be valid. The last one of repeated members
- * counts.
+ * counts. Another value has none, nor has the start -1 of an absent value.
  *
  * @returns `double`: the first name that occurs twice, or that some parsers take for one of the names.
  */

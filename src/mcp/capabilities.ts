@@ -14,7 +14,7 @@ export function canBeAsked({ outline }: RequestMessage): boolean {
 }
 
 export function capabilitiesOf({ text, outline }: RequestMessage): Span | undefined {
-  const span = outline.has(Slot.params) ? findPath(text, outline.start(Slot.params), ["capabilities"]) : undefined;
+  const span = findPath(text, outline.start(Slot.params), ["capabilities"]);
   return span !== undefined && text[span.start] === "{" ? span : undefined;
 }
 
@@ -71,32 +71,17 @@ export function declaredKinds(text: string, capabilitiesAt: number): AskKinds {
 
 /** 0 for a request that is not for clients. */
 export function kindsOf({ method, text, outline }: RequestMessage): AskKinds {
-  const members = (...names: string[]): (Span | undefined)[] =>
-    outline.firstAt(Slot.params) === "{" ? [...findMembers(text, outline.start(Slot.params), names).spans] : [];
+  const members = (...names: string[]): (Span | undefined)[] => findMembers(text, outline.start(Slot.params), names).spans;
   if (method === AskMethod.elicitation) return stringOf(text, members("mode")[0]) === "url" ? AskKind.url : AskKind.form;
   if (method === AskMethod.roots) return AskKind.roots;
   if (method !== AskMethod.sampling) return 0;
   return members("tools", "toolChoice").some((span) => span !== undefined) ? AskKind.sampling | AskKind.samplingTools : AskKind.sampling;
 }
 
-/** What a client relies on after `initialize`. */
-export interface Capabilities {
-  /** Undefined for a shared server, because the sidecar negotiates it with each client. */
-  readonly protocolVersion: string | undefined;
-  readonly declared: JsonObject;
-}
-
 /** A server may send enough levels to overflow the stack. */
 const MAX_DEPTH = 16;
 
-export function findMissing(before: Capabilities, now: Capabilities): string | undefined {
-  if (before.protocolVersion !== now.protocolVersion) {
-    return `protocol revision ${before.protocolVersion} (now ${now.protocolVersion})`;
-  }
-  return findMissingIn(before.declared, now.declared, MAX_DEPTH);
-}
-
-function findMissingIn(before: JsonObject, now: JsonObject, depth: number): string | undefined {
+export function findMissing(before: JsonObject, now: JsonObject, depth = MAX_DEPTH): string | undefined {
   for (const [name, value] of Object.entries(before)) {
     if (value === false || value === null) continue;
     const current = Object.hasOwn(now, name) ? now[name] : undefined;
@@ -105,7 +90,7 @@ function findMissingIn(before: JsonObject, now: JsonObject, depth: number): stri
     const isStillThere = value === true ? current === true : isJsonObject(value) ? isJsonObject(current) : isDeclared;
     if (!isStillThere) return name;
     if (!isJsonObject(value) || !isJsonObject(current) || depth === 0) continue;
-    const missing = findMissingIn(value, current, depth - 1);
+    const missing = findMissing(value, current, depth - 1);
     if (missing !== undefined) return `${name}.${missing}`;
   }
   return undefined;

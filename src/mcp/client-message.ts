@@ -1,5 +1,4 @@
-import { findMembers, findPath, textOf } from "../json/read.ts";
-import type { Outline } from "../json/read.ts";
+import { findMembers, findPath, type Outline, textOf } from "../json/read.ts";
 import { shorten, utf8Length } from "../json/text.ts";
 import {
   type Batch,
@@ -135,7 +134,7 @@ function findWrongParam({ method, text, outline }: NotificationMessage): string 
   const params = PARAMS_OF_NOTIFICATION.get(method);
   if (params === undefined || isLong(outline, Slot.params)) return undefined;
   const names = Object.keys(params);
-  const spans = outline.has(Slot.params) ? findMembers(text, outline.start(Slot.params), names).spans : [];
+  const { spans } = findMembers(text, outline.start(Slot.params), names);
   for (const [index, [name, type]] of Object.entries(params).entries()) {
     const value = textOf(text, spans[index]);
     if (value === undefined ? REQUIRED_PARAMS.has(name) : !TYPES[type](value)) return `"${name}" must be ${type}`;

@@ -1,6 +1,5 @@
 import type { Edit } from "../json/edit.ts";
-import { findElements, findPath, textOf } from "../json/read.ts";
-import { JsonScanner, type Outline, Shape } from "../json/read.ts";
+import { findElements, findPath, JsonScanner, type Outline, Shape, textOf } from "../json/read.ts";
 import { detached, shorten } from "../json/text.ts";
 import { JsonRpcErrorCode } from "./errors.ts";
 
@@ -274,8 +273,8 @@ export function isModernMessage({ outline }: Message, headerVersion: string | un
 }
 
 /** Returns the client's version if it is known, else the newest (MCP 2025-11-25, basic/lifecycle). */
-export function negotiateProtocolVersion(requested: unknown): string {
-  return typeof requested === "string" && LEGACY_PROTOCOL_VERSIONS.includes(requested) ? requested : NEWEST_LEGACY_PROTOCOL_VERSION;
+export function negotiateProtocolVersion(requested: string | undefined): string {
+  return requested !== undefined && isLegacyVersion(requested) ? requested : NEWEST_LEGACY_PROTOCOL_VERSION;
 }
 
 /** True if clients accept an event that has an id but no data. Older parsers fail on it. Revisions sort as text. */

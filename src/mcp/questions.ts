@@ -125,7 +125,7 @@ export function embeddedText({ method, outline }: RequestMessage): string {
   const params = outline.textAt(Slot.params) ?? "{}";
   const edits = removeMembers(params, 0, (name) => REMOVED_PARAMS.has(name));
   const meta = findPath(params, 0, ["_meta"]);
-  if (meta !== undefined && params[meta.start] === "{") edits.push(...removeMembers(params, meta.start, (name) => REMOVED_META.has(name)));
+  edits.push(...removeMembers(params, meta?.start ?? -1, (name) => REMOVED_META.has(name)));
   return `{"method":${JSON.stringify(method)},"params":${applyEdits(params, edits)}}`;
 }
 

@@ -1,6 +1,5 @@
 import { applyEdits, setMembers } from "../json/edit.ts";
-import { findMembers, textOf } from "../json/read.ts";
-import { JsonScanner, type Outline } from "../json/read.ts";
+import { findMembers, JsonScanner, type Outline, textOf } from "../json/read.ts";
 import { shorten, skipInvisible } from "../json/text.ts";
 import { readValue } from "../json/value.ts";
 import { JsonRpcErrorCode } from "./errors.ts";

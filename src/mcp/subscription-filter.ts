@@ -29,11 +29,11 @@ function methodOf(list: List): string {
 
 /** Reads a `subscriptions/listen`, or an acknowledgement. @param maxLength in UTF-16 units. */
 export function readFilter({ text, outline }: SentText, maxLength = MAX_FILTER_LENGTH): SubscriptionFilter | SidecarError {
-  const params = outline.has(Slot.params) ? findMembers(text, outline.start(Slot.params), ["notifications"]) : undefined;
-  const span = params?.spans[0];
+  const { spans, double } = findMembers(text, outline.start(Slot.params), ["notifications"]);
+  const [span] = spans;
   if (span === undefined || text[span.start] !== "{") return invalidParams('"notifications" must be an object in the params');
   if (span.end - span.start > maxLength) return invalidParams(`"notifications" has more than ${maxLength} characters`);
-  const ambiguous = params?.double ?? findMembers(text, span.start, MEMBERS).double;
+  const ambiguous = double ?? findMembers(text, span.start, MEMBERS).double;
   if (ambiguous !== undefined) return invalidParams(`"${ambiguous}" is ambiguous`);
   const value = readValue(text, span) as JsonObject;
   const [uris, tasks] = [value["resourceSubscriptions"] ?? [], value["taskIds"] ?? []];

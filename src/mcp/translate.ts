@@ -50,10 +50,9 @@ export function discoverResult(resultText: string, era: "legacy" | "modern"): st
 export function initializeResult(resultText: string, era: "legacy" | "modern", protocolVersion: string): string {
   const version = JSON.stringify(protocolVersion);
   if (era === "legacy") {
-    const versionSpan = findPath(resultText, 0, ["protocolVersion"]);
     const tasks = findPath(resultText, 0, ["capabilities", "tasks"]);
-    const edits = tasks !== undefined && resultText[tasks.start] === "{" ? removeMember(resultText, tasks.start, "list") : [];
-    return applyEdits(resultText, versionSpan === undefined ? edits : [{ ...versionSpan, text: version }, ...edits]);
+    const edits = removeMember(resultText, tasks?.start ?? -1, "list");
+    return applyEdits(resultText, [...edits, ...setMembers(resultText, 0, [["protocolVersion", version]])]);
   }
   const instructions = textOf(resultText, findPath(resultText, 0, ["instructions"]));
   const serverInfo = textOf(resultText, findPath(resultText, 0, ["_meta", MetaKey.serverInfo]));
@@ -71,8 +70,7 @@ function translatedCapabilities(resultText: string): string {
   if (text?.startsWith("{") !== true) return "{}";
   const withoutTasks = applyEdits(text, removeMember(text, 0, "tasks"));
   const extensions = findPath(withoutTasks, 0, ["extensions"]);
-  if (extensions === undefined || withoutTasks[extensions.start] !== "{") return withoutTasks;
-  return applyEdits(withoutTasks, removeMember(withoutTasks, extensions.start, TASKS_EXTENSION));
+  return applyEdits(withoutTasks, removeMember(withoutTasks, extensions?.start ?? -1, TASKS_EXTENSION));
 }
 
 function isImplementation(text: string | undefined): text is string {
@@ -273,7 +271,6 @@ const CACHE_HINTS: readonly (readonly [name: string, valueText: string])[] = [
   ["ttlMs", "0"],
   ["cacheScope", '"private"'],
 ];
-const CACHE_HINT_NAMES = CACHE_HINTS.map(([name]) => name);
 
 /**
  * Adapts the response of a server with sessions to a request without one. This concerns the type, server info, cache hints of lists and
@@ -304,22 +301,16 @@ export function transformToModernClient(
 function resultEdits({ text, outline }: ResponseMessage, method: string, serverInfo: string | undefined): Edit[] {
   const start = outline.start(Slot.result);
   const [resultType, meta] = [outline.span(Slot.resultType), outline.span(Slot.resultMeta)];
-  if (resultType === undefined && meta === undefined && !CACHEABLE_METHODS.test(method)) {
+  const isCacheable = CACHEABLE_METHODS.test(method);
+  if (resultType === undefined && meta === undefined && !isCacheable) {
     // Nearly all results of calls, at less than half of the cost.
     const metaMember = serverInfo === undefined ? "" : `,"_meta":{"${MetaKey.serverInfo}":${serverInfo}}`;
     return [firstMembers(text, start, `"resultType":"complete"${metaMember}`)];
   }
   const members: (readonly [name: string, valueText: string])[] = [["resultType", '"complete"']];
-  const present: (Span | undefined)[] = [resultType];
-  if (serverInfo !== undefined) {
-    members.push(["_meta", metaWith(text, meta, MetaKey.serverInfo, serverInfo)]);
-    present.push(meta);
-  }
-  if (CACHEABLE_METHODS.test(method)) {
-    members.push(...CACHE_HINTS);
-    present.push(...findMembers(text, start, CACHE_HINT_NAMES).spans);
-  }
-  const edits = setMembers(text, start, members, present);
+  if (serverInfo !== undefined) members.push(["_meta", metaWith(text, meta, MetaKey.serverInfo, serverInfo)]);
+  if (isCacheable) members.push(...CACHE_HINTS);
+  const edits = setMembers(text, start, members, isCacheable ? undefined : [resultType, meta]);
   return method === "tools/list" ? [...edits, ...taskEdits(text, start)] : edits;
 }
 
@@ -334,7 +325,7 @@ function taskEdits(body: string, resultAt: number): Edit[] {
     const isKept = stringOf(body, findPath(body, start, ["execution", "taskSupport"])) !== "required";
     return { start, end, isKept };
   });
-  const kept = items.filter(({ start, isKept }) => isKept && body[start] === "{");
+  const kept = items.filter(({ isKept }) => isKept);
   return [...removeItems(items), ...kept.flatMap(({ start }) => removeMember(body, start, "execution"))];
 }
 
@@ -438,7 +429,7 @@ function removeMetaKey(text: string, object: number, meta: Span | undefined, key
     if (name !== key) keptKeys++;
     return name === key;
   };
-  const ofMeta = meta === undefined || text[meta.start] !== "{" ? [] : removeMembers(text, meta.start, isRemoved);
+  const ofMeta = removeMembers(text, meta?.start ?? -1, isRemoved);
   const isEmpty = ofMeta.length > 0 && keptKeys === 0;
   const ofObject = removeMembers(text, object, (name) => others?.has(name) === true || (isEmpty && name === "_meta"));
   return isEmpty ? ofObject : [...ofObject, ...ofMeta];

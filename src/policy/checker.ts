@@ -151,26 +151,24 @@ export function findAmbiguity(schemas: readonly ReadonlyMap<string, string>[], a
   return undefined;
 }
 
-type Schema = Partial<ReturnType<typeof compileSchema>> & { readonly spellings: ReadonlyMap<string, string> };
-
 /** Schemas and arguments may be hostile, so this runs in a thread that may be ended at any time. */
 export class Checker {
-  readonly #schemas = new Map<string, Schema>();
+  readonly #spellings = new Map<string, ReadonlyMap<string, string>>();
+  /** Without the schemas that cannot be used. */
+  readonly #validators = new Map<string, ReturnType<typeof compileSchema>>();
 
   /** Takes unbounded time. @param schemaText empty if it has too many levels. @returns the reason why the schema cannot be used. */
   add(key: string, schemaText: string): string | undefined {
-    let spellings: ReadonlyMap<string, string> = new Map();
     try {
       if (schemaText === "") throw new Error("it has too many levels");
       if (estimatedBytes(schemaText) > MAX_VALUE_BYTES) throw new Error("it has too many values");
       const value = readValue(schemaText);
       if (!isJsonObject(value)) throw new Error("it is not an object");
-      spellings = spellingsOf(value);
+      this.#spellings.set(key, spellingsOf(value));
       rejectCostly(schemaText);
-      this.#schemas.set(key, { spellings, ...compileSchema(value, schemaText.length) });
+      this.#validators.set(key, compileSchema(value, schemaText.length));
       return undefined;
     } catch (error) {
-      this.#schemas.set(key, { spellings });
       return describeError(error);
     }
   }
@@ -180,14 +178,13 @@ export class Checker {
     if (estimatedBytes(argsText) > MAX_VALUE_BYTES) return ["the arguments have too many values to be checked"];
     const args = readValue(argsText);
     if (!isJsonObject(args)) return ["the arguments must be an object"];
-    const schemas = keys.flatMap((key) => this.#schemas.get(key) ?? []);
+    const of = <Part>(parts: ReadonlyMap<string, Part>): Part[] => keys.flatMap((key) => parts.get(key) ?? []);
     try {
-      const spellings = schemas.map((schema) => schema.spellings);
-      const ambiguity = findAmbiguity(spellings, args, argsText);
+      const ambiguity = findAmbiguity(of(this.#spellings), args, argsText);
       if (ambiguity !== undefined) return [ambiguity];
-      for (const { findFirst, findAll } of schemas) {
+      for (const { findFirst, findAll } of of(this.#validators)) {
         const validate = argsText.length > MAX_LENGTH_FOR_ALL ? findFirst : findAll;
-        if (validate === undefined || validate(args)) continue;
+        if (validate(args)) continue;
         const { errors } = validate;
         // They refer to the arguments, which must not stay in memory.
         validate.errors = null;

@@ -1,7 +1,7 @@
 import type { Config } from "../config/load.ts";
 import type { ToolNumber } from "../config/option.ts";
 import type { Context } from "../context.ts";
-import { shorten } from "../json/text.ts";
+import { copied, shorten } from "../json/text.ts";
 import { SidecarError } from "../mcp/errors.ts";
 import { type CallLimits, Semaphore } from "../server/call.ts";
 import { MAX_TOOLS } from "../server/tools.ts";
@@ -29,8 +29,7 @@ export class ToolStates<State> {
   }
 
   get(toolName: string): State | undefined {
-    // A copy of the beginning, because a slice would keep the whole text in memory.
-    const name = toolName.length <= MAX_NAME_LENGTH ? toolName : Array.from(toolName.slice(0, MAX_NAME_LENGTH)).join("");
+    const name = toolName.length <= MAX_NAME_LENGTH ? toolName : copied(toolName.slice(0, MAX_NAME_LENGTH));
     const known = this.#states.get(name);
     if (known !== undefined) return known;
     const state = this.#create(name);

@@ -59,8 +59,7 @@ export function createToolFilter({ allowTools, denyTools, readOnly }: Config, is
 export function withoutOutputSchemas(body: string): string {
   const list = findPath(body, 0, ["result", "tools"]);
   if (list === undefined || body.charAt(list.start) !== "[") return body;
-  const tools = findElements(body, list.start, MAX_TOOLS).filter(({ start }) => body.charAt(start) === "{");
-  const edits = tools.flatMap(({ start }) => removeMember(body, start, "outputSchema"));
+  const edits = findElements(body, list.start, MAX_TOOLS).flatMap(({ start }) => removeMember(body, start, "outputSchema"));
   return applyEdits(body, edits);
 }
 

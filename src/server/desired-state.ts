@@ -1,4 +1,4 @@
-import { readCapabilities } from "../mcp/capabilities.ts";
+import { declares, readCapabilities } from "../mcp/capabilities.ts";
 import { JsonRpcErrorCode, SidecarError } from "../mcp/errors.ts";
 import { isJsonObject, type JsonObject, LOG_LEVELS as LEVELS, type NotificationMessage } from "../mcp/message.ts";
 import { ALL_LISTS, filterMembers, isSame, readFilter, type SubscriptionFilter, supportedPart } from "../mcp/subscription-filter.ts";
@@ -351,8 +351,7 @@ export class ModernDriver {
 
   /** The response follows the acknowledgement of the wider subscription, so no later update is missed. */
   subscribe(caller: Caller, uri: string | undefined): RequestDecision {
-    const { resources } = this.#capabilities;
-    if (!isJsonObject(resources) || resources["subscribe"] !== true) return unavailable("resources/subscribe");
+    if (!declares(this.#capabilities, "resources", "subscribe")) return unavailable("resources/subscribe");
     if (uri === undefined) return refuse(JsonRpcErrorCode.InvalidParams, "uri must be a string");
     const subscribing = this.#state.subscribe(caller, uri);
     if (typeof subscribing === "string") return refuse(JsonRpcErrorCode.ServerError, subscribing);

@@ -71,8 +71,8 @@ export function internalError(sent: boolean): SidecarError {
 }
 
 /** MCP 2025-11-25, server/tools, error handling. */
-export function toolNotFound(name: unknown, sent = false): SidecarError {
-  const shown = typeof name === "string" ? shorten(name) : "the call has no name";
+export function toolNotFound(name: string | undefined, sent = false): SidecarError {
+  const shown = name === undefined ? "the call has no name" : shorten(name);
   const advice = sent ? OUTCOMES.unknown : "The call was not sent; call a tool that tools/list returns.";
   return new SidecarError("TOOL_NOT_FOUND", `Unknown tool: ${shown}. ${advice}`, { sent });
 }

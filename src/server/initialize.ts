@@ -1,7 +1,7 @@
 import { shorten } from "../json/text.ts";
-import { type Capabilities, changingLists, findMissing, readCapabilities } from "../mcp/capabilities.ts";
+import { changingLists, findMissing, readCapabilities } from "../mcp/capabilities.ts";
 import type { SidecarError } from "../mcp/errors.ts";
-import { negotiateProtocolVersion, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
+import { type JsonObject, negotiateProtocolVersion, type RequestMessage, type ResponseMessage } from "../mcp/message.ts";
 import { listChanges } from "../mcp/subscription-filter.ts";
 import { initializeResult } from "../mcp/translate.ts";
 import type { MemoryAccount } from "../memory.ts";
@@ -16,11 +16,6 @@ export function answerTo({ era, resultText, protocolVersion }: UpstreamHandshake
   if (isPrivate) return { protocolVersion, resultText };
   const negotiated = negotiateProtocolVersion(requested);
   return { protocolVersion: negotiated, resultText: initializeResult(resultText, era, negotiated) };
-}
-
-function promisedBy(handshake: UpstreamHandshake, isPrivate: boolean): Capabilities {
-  const declared = readCapabilities(answerTo(handshake, isPrivate).resultText);
-  return { protocolVersion: isPrivate ? handshake.protocolVersion : undefined, declared };
 }
 
 export interface InitializeRequest {
@@ -42,7 +37,7 @@ export class SessionCapabilities {
   listChanges: readonly string[] = [];
   readonly #sessions = new Set<Session>();
   /** Undefined before the first generation. */
-  #current: Capabilities | undefined;
+  #current: { readonly protocolVersion: string; readonly declared: JsonObject } | undefined;
 
   constructor(calls: Calls, endSession: (session: Session) => void) {
     this.#calls = calls;
@@ -64,9 +59,13 @@ export class SessionCapabilities {
 
   change(handshake: UpstreamHandshake, isPrivate: boolean): void {
     const former = this.#current;
-    this.#current = promisedBy(handshake, isPrivate);
-    this.listChanges = listChanges(changingLists(this.#current.declared));
-    const missing = former && findMissing(former, this.#current);
+    const { protocolVersion, resultText } = answerTo(handshake, isPrivate);
+    const declared = readCapabilities(resultText);
+    this.#current = { protocolVersion, declared };
+    this.listChanges = listChanges(changingLists(declared));
+    const isSameRevision = former?.protocolVersion === protocolVersion;
+    const change = `protocol revision ${former?.protocolVersion} (now ${protocolVersion})`;
+    const missing = former && (isSameRevision ? findMissing(former.declared, declared) : change);
     if (missing !== undefined) this.#end(shorten(missing), handshake.generation);
     // Their clients have had a server elsewhere, with other lists.
     else if (former === undefined) for (const session of this.#sessions) this.announceTo(session);

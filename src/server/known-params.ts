@@ -4,13 +4,12 @@ import { findPath } from "../json/read.ts";
 import { readValue } from "../json/value.ts";
 import type { SidecarError } from "../mcp/errors.ts";
 import { isJsonObject, type JsonObject, type RequestMessage, Slot } from "../mcp/message.ts";
-import { decodeHeaderValue, headerMismatch } from "./request-check.ts";
+import { checkHeader } from "./request-check.ts";
 import type { ServerTools } from "./tools.ts";
 
 const HEADER_KEY = "x-mcp-header";
 /** RFC 9110 §5.6.2. */
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
-const DECIMAL = /^-?\d+(?:\.\d+)?$/;
 const MAX_DEPTH = 16;
 
 interface HeaderParam {
@@ -37,17 +36,12 @@ function checkParamHeaders(
   headers: IncomingHttpHeaders,
   params: readonly HeaderParam[],
 ): SidecarError | undefined {
-  if (outline.firstAt(Slot.arguments) !== "{") return undefined;
   for (const { path, header } of params) {
     const span = findPath(text, outline.start(Slot.arguments), path);
     const value = span === undefined ? undefined : readValue(text, span);
     if (typeof value !== "string" && typeof value !== "boolean" && typeof value !== "number") continue;
-    const sent = headers[header];
-    if (sent === undefined) return headerMismatch(`The header ${header} is missing`);
-    const decoded = decodeHeaderValue(String(sent));
-    if (decoded === undefined) return headerMismatch(`The header ${header} is malformed`);
-    const isSame = typeof value === "number" && DECIMAL.test(decoded) ? Number(decoded) === value : decoded === String(value);
-    if (!isSame) return headerMismatch(`The header ${header} differs from the argument ${path.join(".")}`);
+    const mismatch = checkHeader(headers[header], header, value, `the argument ${path.join(".")}`);
+    if (mismatch !== undefined) return mismatch;
   }
   return undefined;
 }

@@ -12,12 +12,13 @@ const CANONICAL_BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9
 /** The most common values: plain, printable ASCII without blanks around it. */
 const SIMPLE = /^(?!=\?)[!-~](?:[ -~]*[!-~])?$/;
 const PLAIN = /^[\t -~]*$/;
+const DECIMAL = /^-?\d+(?:\.\d+)?$/;
 
 /**
  * Decodes a header (MCP 2026-07-28, basic/transports, header encoding): plain ASCII without surrounding blanks, or the UTF-8 text in
  * `=?base64?…?=`. Undefined for anything else.
  */
-export function decodeHeaderValue(header: string): string | undefined {
+function decodeHeaderValue(header: string): string | undefined {
   if (SIMPLE.test(header)) return header;
   const value = header.replaceAll(/^[\t ]+|[\t ]+$/g, "");
   if (!PLAIN.test(value)) return undefined;
@@ -104,13 +105,20 @@ function checkName(request: RequestMessage, headers: IncomingHttpHeaders): Sidec
   return value === undefined ? undefined : checkHeader(headers["mcp-name"], "Mcp-Name", value);
 }
 
-function checkHeader(header: string | string[] | undefined, name: string, expected: string): SidecarError | undefined {
-  if (header === undefined) return headerMismatch(`The header ${name} is missing`);
+/** @param source of the expected value. */
+export function checkHeader(
+  header: string | string[] | undefined,
+  name: string,
+  expected: string | number | boolean,
+  source = "the body",
+): SidecarError | undefined {
+  if (header === undefined) return headerMismatch(name, "is missing");
   const value = decodeHeaderValue(String(header));
-  if (value === undefined) return headerMismatch(`The header ${name} is malformed`);
-  return value === expected ? undefined : headerMismatch(`The header ${name} differs from the body`);
+  if (value === undefined) return headerMismatch(name, "is malformed");
+  const isSame = typeof expected === "number" && DECIMAL.test(value) ? Number(value) === expected : value === String(expected);
+  return isSame ? undefined : headerMismatch(name, `differs from ${source}`);
 }
 
-export function headerMismatch(problem: string): SidecarError {
-  return new SidecarError("HEADER_MISMATCH", `${problem}. The request was not sent.`);
+function headerMismatch(name: string, problem: string): SidecarError {
+  return new SidecarError("HEADER_MISMATCH", `The header ${name} ${problem}. The request was not sent.`);
 }

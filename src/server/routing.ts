@@ -196,10 +196,10 @@ export class Routing {
     // MCP 2025-11-25, basic/utilities/tasks: not allowed if the server cannot identify requestors. A client would see all tasks.
     if (method === "tasks/list")
       return refuse(JsonRpcErrorCode.MethodNotFound, "tasks/list is not available: this MCP server is shared by several clients");
-    const params = outline.firstAt(Slot.params) === "{" ? findMembers(text, outline.start(Slot.params), ["taskId"]) : undefined;
-    if (params?.double !== undefined)
+    const { spans, double } = findMembers(text, outline.start(Slot.params), ["taskId"]);
+    if (double !== undefined)
       return refuse(JsonRpcErrorCode.InvalidParams, '"taskId" is ambiguous in the params. The request was not sent.');
-    const [span] = params?.spans ?? [];
+    const [span] = spans;
     const taskId = stringOf(text, span);
     if (span !== undefined && taskId === undefined)
       return refuse(JsonRpcErrorCode.InvalidParams, '"taskId" must be a string. The request was not sent.');

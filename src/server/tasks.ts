@@ -74,6 +74,5 @@ export class ClientTasks {
 
 /** MCP 2025-11-25, schema, CreateTaskResult; 2026-07-28, extension tasks. */
 export function isCreateTaskResult({ outline }: ResponseMessage): boolean {
-  if (outline.firstAt(Slot.resultType) === '"' && outline.stringAt(Slot.resultType) === "task") return true;
-  return outline.firstAt(Slot.result) === "{" && outline.firstAt(Slot.task) === "{" && outline.firstAt(Slot.taskId) === '"';
+  return outline.stringAt(Slot.resultType) === "task" || outline.firstAt(Slot.taskId) === '"';
 }

@@ -93,6 +93,15 @@ describe("a session of a restarted server", () => {
     expect([sent.outcome, sent.error?.details, bench.heard()]).toEqual(["REQUEST_CANCELLED", { sent: true, retrySafe: true }, []]);
   });
 
+  it("another protocol revision of a private server ends its session", () => {
+    const bench = PrivateLaneBench.ready();
+    bench.lose();
+    const held = bench.request(bench.session, { method: "tools/call" });
+    bench.start({}, "2025-06-18");
+    expect([held.outcome, bench.ended]).toEqual(["SESSION_NOT_FOUND", [bench.session]]);
+    expect(held.error?.message).toContain("no longer offers protocol revision 2025-11-25 (now 2025-06-18)");
+  });
+
   it("a request that waits while the server changes its era fails, and is not sent", () => {
     const bench = LaneBench.ready();
     const session = bench.join();
