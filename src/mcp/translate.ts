@@ -321,10 +321,10 @@ function resultEdits({ text, outline }: ResponseMessage, method: string, serverI
 function taskEdits(body: string, resultAt: number): Edit[] {
   const tools = findPath(body, resultAt, ["tools"]);
   if (tools === undefined || body[tools.start] !== "[" || !body.includes('"taskSupport"')) return [];
-  const items = findElements(body, tools.start).map((span) => ({
-    ...span,
-    isKept: stringOf(body, findPath(body, span.start, ["execution", "taskSupport"])) !== "required",
-  }));
+  const items = findElements(body, tools.start).map(({ start, end }) => {
+    const isKept = stringOf(body, findPath(body, start, ["execution", "taskSupport"])) !== "required";
+    return { start, end, isKept };
+  });
   const kept = items.filter(({ isKept }) => isKept);
   return [...removeItems(items), ...kept.flatMap(({ start }) => removeMember(body, start, "execution"))];
 }

@@ -85,7 +85,7 @@ export function filterToolsList(body: string, isVisible: (tool: JsonObject) => b
   if (listSpan === undefined) return body;
   if (body.charAt(listSpan.start) !== "[") return emptyList(body);
   const spans = findElements(body, listSpan.start, MAX_TOOLS + 1);
-  const items = spans.slice(0, MAX_TOOLS).map((span) => ({ ...span, isKept: isKept(span) }));
+  const items = spans.slice(0, MAX_TOOLS).map(({ start, end }) => ({ start, end, isKept: isKept({ start, end }) }));
   // Clients cannot call further tools, because the sidecar does not list them.
   const more = spans[MAX_TOOLS];
   if (more !== undefined) items.push({ start: more.start, end: listSpan.end - 1, isKept: false });
