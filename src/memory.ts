@@ -58,9 +58,9 @@ export class MemoryBudget {
   }
 
   /**
-   * Functions of one stage are called in the order of their addition.
+   * Functions of one stage are called in the order of their addition: for `share`, lines of servers, then bodies, then requests.
    *
-   * @param evict each step of its iterator frees a part of the holder's memory at once, until enough is free.
+   * @param evict is called even if nothing is missing, so `slow` may count again first. Each step of its iterator frees a part of the holder's memory at once, until enough is free.
    */
   onShortage(stage: EvictionStage, evict: (holder: MemoryHolder) => Iterator<unknown> | undefined): void {
     this.#evictions.push({ stage, evict });
@@ -77,7 +77,6 @@ export class MemoryBudget {
     return this.#missingBytes(holder, bytes, true) <= 0;
   }
 
-  /** Drops replay if needed, first the holder's own. */
   makeRoomFor(kind: MemoryKind, holder: MemoryHolder, bytes: number): boolean {
     const own = this.#useOf(holder);
     if (kind === "subscriptions" && own.lastingBytes + bytes > this.#shareBytes) return false;
@@ -183,7 +182,6 @@ export class MemoryAccount {
     return this.budget.makeRoomFor(kind, this.holder, bytes) ? this.hold(kind, bytes) : undefined;
   }
 
-  /** Counts what is in use already, even above the limit. */
   hold(kind: MemoryKind, bytes: number): Reservation {
     return new Reservation(this, kind, bytes);
   }

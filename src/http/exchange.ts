@@ -40,7 +40,7 @@ const COPIES = 2;
 export interface MessageReceiver {
   /** Called with the data that has arrived, before more than 64 KiB are read. @returns true if it has answered the request. */
   rejectLong(exchange: Exchange, beginning: Buffer): boolean;
-  /** Called at most once, possibly in a later turn, after the client has disconnected. */
+  /** Called at most once, possibly in a later turn, and even after the client has disconnected. */
   onMessages(exchange: Exchange, messages: Message | Message[]): void;
 }
 

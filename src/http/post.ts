@@ -152,7 +152,7 @@ export class McpEndpoint implements MessageReceiver {
     });
   }
 
-  /** Calls `onTaken` unless the client disconnects before. */
+  /** Without `onTaken` if the client disconnects first. */
   #takeUp(
     exchange: Exchange,
     messages: Message[],
@@ -201,6 +201,7 @@ export class McpEndpoint implements MessageReceiver {
     }
     // The session that its id named may have ended while the body arrived.
     exchange.use(undefined);
+    // A stream would begin before its header can name the new session.
     exchange.acceptsStream = false;
     const reply = exchange.openReply(message);
     const onOpen = (opened: Session | KnownSession): void => {
@@ -234,7 +235,7 @@ export class McpEndpoint implements MessageReceiver {
     const { request, response, principal } = exchange;
     const refuse = (error: SidecarError, idText?: string): void => sendRejection(response, error, errorBody(error, idText, "modern"));
     if (Array.isArray(messages)) return refuse(invalidRequest("A batch is not part of this revision"));
-    if (messages.kind === "response") return refuse(invalidRequest("A server of this revision asks no requests"));
+    if (messages.kind === "response") return refuse(invalidRequest("In this revision, servers send no requests"));
     // A cancellation in particular could name the request of another client.
     if (messages.kind === "notification") return sendAccepted(response);
     if (principal?.isRevoked === true) return rejectUnauthorized(response);

@@ -4,7 +4,6 @@ import type { Context } from "../context.ts";
 import { lastingTime, type MemoryAccount, type Reservation } from "../memory.ts";
 import { Timer } from "../timers.ts";
 
-/** Counts and logs a connection whose client does not read. */
 export function countCutOff({ counters, limitedLog }: Context, unreadLength: number, reason: string): void {
   counters.http.readersCutOff++;
   limitedLog.warn({ bytes: unreadLength, reason }, "connection cut off");

@@ -25,6 +25,7 @@ const OUTPUT_AFTER_EXIT_MS = 500;
 /** 60 s become eight minutes. */
 const MAX_READY_TIMEOUT_FACTOR = 8;
 
+/** The command, with what all its processes share: the limit of their output, and the time that a start may take. */
 export class ServerProgram {
   readonly command: ChildCommand;
   readonly start: typeof startProcess;
@@ -71,7 +72,7 @@ export class Generation implements OutputListener {
   /** Undefined before the stop. */
   #wasSilent: boolean | undefined;
 
-  /** @param client set for a private server. */
+  /** @param client set if the server is for one client. */
   constructor(
     context: Context,
     { command, start, readers }: ServerProgram,

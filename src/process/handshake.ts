@@ -95,12 +95,13 @@ export interface HandshakeScript {
   initialized: string | undefined;
 }
 
+/** The attempts of one generation. The first that succeeds gives the result; a refused second one shows the error of the first. */
 export class Handshake {
   /** Rejects on an error response, or after `timeoutMs`. The caller then stops the generation. */
   readonly result: Promise<UpstreamHandshake>;
   state: "open" | "ready" | "failed";
   current: Attempt;
-  /** The error of the first attempt, if there was another one. It stays the reason if that has no response. */
+  /** The error of the first attempt, if a second was made. It remains the reported reason if the second gets no response. */
   refusal: Error | undefined;
   readonly #context: Context;
   readonly #script: HandshakeScript;

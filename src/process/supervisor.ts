@@ -18,6 +18,7 @@ export type SupervisorFailure =
 
 const EXITED = "the MCP server has exited";
 
+/** Runs one generation after another, with pauses, until it is stopped or gives up. */
 export class Supervisor implements Upstream {
   /** When a generation is ready for the first time. */
   readonly firstReady: Promise<UpstreamHandshake>;
@@ -50,7 +51,7 @@ export class Supervisor implements Upstream {
   #getsMoreTime = false;
 
   /**
-   * @param client set for a private server.
+   * @param client set if the server is for one client.
    * @param probeTimeoutMs the limit of a first start that shows if the server supports an era.
    */
   constructor(context: Context, program: ServerProgram, script: HandshakeScript, client?: MemoryHolder, probeTimeoutMs?: number) {

@@ -165,16 +165,12 @@ export class Calls {
     return call;
   }
 
-  /** Comes after the queued requests of its caller. @returns the error if it is rejected. */
+  /** Comes after the queued requests of its caller, but not those of a tool with limited slots. @returns the error if it is rejected. */
   carryNotification(caller: Caller, text: string, method: string): SidecarError | undefined {
     const { config, nowMs } = this.context;
     return this.roomError(text) ?? this.hold(new Call("notification", caller, method, text, caller), nowMs() + config.holdTimeoutMs);
   }
 
-  /**
-   * @param onReady routes the request again when the server is ready.
-   * @param onFailed called instead if it waits for too long, or the queue is full.
-   */
   holdRequest(
     { owner, reply, request }: HeldRequest,
     onReady: () => void,
@@ -196,6 +192,7 @@ export class Calls {
     else reply.onDisconnect = () => this.end(call, "unread");
   }
 
+  /** Until the queue admits it: then a notification is sent, any other call gets `onReady`. Else it is rejected at `expiresAtMs`. */
   hold(call: Call, expiresAtMs: number): SidecarError | undefined {
     const place = this.queue.enter(call);
     if (place === undefined) return this.notSent();
@@ -443,7 +440,7 @@ export class Calls {
     } catch (error) {
       this.context.defects.recover("server response", error, () => reply.fail(internalError(call.isSent)));
     }
-    // A map that has grown or shrunk leaves its old table, with the calls of that time, to the next full garbage collection.
+    // A Set such as `queue.entries` may keep ended calls in an old table until the next full garbage collection.
     call.reply = undefined;
   }
 

@@ -10,7 +10,7 @@ import { Timer } from "../timers.ts";
  * The time is REQUEST_TIMEOUT_MS, or that of the longest call in flight: a server with one thread may not read before. It begins when the
  * server has taken the ping, and again whenever it takes something before.
  *
- * These timeouts count: of clients' requests, of the first `tools/list` if the tools must be known, and of pings of an idle server
+ * Timeouts of these count: clients' requests, the first `tools/list` if the tools must be known, and pings of an idle server
  * (PING_INTERVAL_MS). Abandoned requests count as one, after REQUEST_TIMEOUT_MS of silence. A request must have been sent after the last
  * message and the last timeout that counted. So those that time out together count once.
  */

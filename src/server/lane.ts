@@ -45,9 +45,8 @@ export class Lane implements SessionLane, UpstreamListener {
   readonly routing: Routing;
   onQuestion: ((request: RequestMessage) => void) | undefined;
   readonly #policy: LanePolicy | undefined;
-  /** For sessions that may not use the server. It has no slots: they are routed again. */
   readonly #held = new Semaphore("the server", 0);
-  /** They have one queue, the first to lose a request if there are too many. */
+  /** Held requests share one owner, so their queue is usually the longest and loses a request first. */
   #heldOwner: HeldRequest["owner"] | undefined;
   readonly #capabilities: SessionCapabilities;
   /** Undefined until this generation leaves a request unanswered, unless idle servers are pinged. */
@@ -91,6 +90,7 @@ export class Lane implements SessionLane, UpstreamListener {
     return requestsInFlight > 0 || waiting > 0 || !this.isFree;
   }
 
+  /** Until the server is ready and waits for no client. Fails after HOLD_TIMEOUT_MS, or if the queue is full. */
   whenReady(held: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
     const { calls } = this;
     if (this.#isDraining) onFailed(shuttingDown());
@@ -98,6 +98,7 @@ export class Lane implements SessionLane, UpstreamListener {
     else calls.holdRequest(held, onReady, onFailed);
   }
 
+  /** Until `releaseWaiting`: another session has the server alone, or it ends. Fails as `whenReady` does. */
   hold(held: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
     const onLate = (error: SidecarError): void =>
       onFailed(error.code === "OVERLOADED" ? overloaded("another session of this client still has it alone, or it ends") : error);

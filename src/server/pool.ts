@@ -59,6 +59,7 @@ const FIRST_SESSION_MS = 1000;
 const MAX_CAPABILITIES_BYTES = 256;
 const MAX_KEPT_BYTES = 256 * 1024;
 
+/** A lane with its supervisor and its users. It stays the same if the process restarts. */
 export class PooledServer {
   readonly profile: Profile;
   readonly name: string;

@@ -9,8 +9,8 @@ const SHARE_WITHOUT_SLOT = 1 / 2;
 type OwnerQueues = Turns<Semaphore | undefined, Call[]>;
 
 /**
- * The calls that wait for the server and, if they need them, for a slot of it (MAX_IN_FLIGHT) and of their tool. Those without need go
- * first.
+ * The calls that wait for the server and, if they need them, for a slot of it (MAX_IN_FLIGHT) and of their tool. Calls that need no
+ * slot go first.
  *
  * Owners take turns: one with a thousand calls delays another one by a single call. Calls of a tool with limited slots have a queue of
  * their own for each owner, and so do not block the rest of it. These take turns as well; those without a free slot are skipped, and their

@@ -31,6 +31,7 @@ export function claimsOf(initialize: RequestMessage, protocolVersion: string, is
   };
 }
 
+/** Opens new sessions, and takes up those of another replica or of before a restart. Each may wait for its server. */
 export class SessionOpener {
   readonly #context: Context;
   readonly #pool: Pool;

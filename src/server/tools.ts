@@ -249,7 +249,7 @@ export class ServerTools {
       calls.readOnlyTools = namesOf(tools, ({ name, annotations }) => String(name).length <= MAX_NAME_LENGTH && isReadOnly(annotations));
     if (this.#watcher === undefined) return;
     this.#watcher.onTools(tools, calls.lastHandshake?.generation ?? 0);
-    // Queued calls were accepted with the former tools, so they need a review even if the slots were open.
+    // Queued calls were accepted with the former tools, so they need a review even if the queue was not blocked.
     queue.blocks.add("tools");
     this.#review(this.#watcher);
     queue.unblock("tools");
@@ -272,7 +272,7 @@ export class ServerTools {
     if (watcher !== undefined) this.#listAgain();
   }
 
-  /** The slots are closed, so ending a call does not send another one. */
+  /** The queue is blocked, so ending a call does not send another one. */
   #review(watcher: LanePolicy): void {
     const calls = this.#calls;
     for (const call of calls.values()) {

@@ -8,7 +8,7 @@ interface Holding {
   readonly order: LinkedOrder<Session>;
 }
 
-/** A session without request and stream is not abandoned before. A person reads and types meanwhile. */
+/** A session without request and stream counts as abandoned only after this time: its user may be reading or typing. */
 const ABANDONED_MS = 60_000;
 const SEARCH_MS = 1000;
 

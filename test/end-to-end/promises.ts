@@ -75,7 +75,7 @@ export const PROMISES = {
   ],
   "/metrics counts for Prometheus": [readme("metrics for Prometheus at `/metrics`")],
   "the page shows the state": [
-    readme("[a page](docs/operations/page.md) with the state of the server, its tools to try, requests and log"),
+    readme("[a page](docs/operations/page.md) that shows the server's state, requests and log, and lets you try its tools"),
     operations("page", "PAGE is on by default if the sidecar listens on loopback"),
   ],
   "no other page reads or frames the page": [
@@ -106,11 +106,11 @@ export const PROMISES = {
     operations("logs", "It copies the headers `traceparent`, `tracestate` and `baggage` of a POST into the `_meta` of its requests"),
   ],
   "a terminal shows a banner": [
-    readme("On a terminal, this appears when the server is ready:"),
+    readme("When the server is ready, the terminal shows:"),
     operations("logs", "A banner follows: address, command, the tools that clients may see, and a command to try them."),
   ],
   "a server that fails on a terminal ends the sidecar": [
-    readme("On a terminal, a server that fails before it was ready ends the sidecar, with the reason."),
+    readme("In a terminal, if the server fails before it is ready, the sidecar prints the reason and exits."),
     operations("exit-codes", "the exit of a server that was never ready ends the sidecar with the server's code"),
   ],
   "no shell interprets the command": [readme("Everything after `--` is the command line of the server. No shell interprets it.")],
@@ -121,14 +121,14 @@ export const PROMISES = {
   ],
   "the sidecar listens on loopback": [
     readme("The sidecar listens on port 8080 of 127.0.0.1."),
-    security("Outside of the image, the sidecar listens on 127.0.0.1 unless HOST or ADDR says otherwise."),
+    security("Outside the image, the sidecar listens on 127.0.0.1 unless HOST or ADDR says otherwise."),
   ],
   "clients without a session use a server of sessions": [
-    readme("**Any client uses any server**: those with sessions (MCP up to 2025-11-25) and without (2026-07-28)."),
+    readme("**Any client uses any server**, with sessions (MCP up to 2025-11-25) or without (2026-07-28)."),
     operations("stateless", "The sidecar serves such requests beside those of sessions, on the same path."),
   ],
   "clients of sessions use a server without sessions": [
-    readme("**Any client uses any server**: those with sessions (MCP up to 2025-11-25) and without (2026-07-28)."),
+    readme("**Any client uses any server**, with sessions (MCP up to 2025-11-25) or without (2026-07-28)."),
     operations("servers-without-sessions", "Clients of earlier revisions use it through the sidecar as any other server."),
   ],
   "questions of a server reach its client": [readme("Questions of a server (sampling, elicitation) reach clients that declare them.")],
@@ -176,7 +176,7 @@ export const PROMISES = {
     operations("sessions", "MAX_PRIVATE_SERVERS limits their number."),
   ],
   "discover finds differences to the review": [
-    readme("`discover --check` compares them with it later, prints each difference, and exits with 3 if there is one."),
+    readme("If any tool differs from that file, `discover --check` prints each difference and exits with 3."),
     operations("exit-codes", "`discover --check`: the server's tools differ from the descriptor"),
     operations("pinned-descriptor", "It prints each changed field, with invisible characters made visible, and exits with 3."),
   ],
@@ -246,7 +246,7 @@ export const PROMISES = {
     ),
   ],
   "connections without a token push out no other": [
-    security("Connections without a valid token never push out one that has shown one."),
+    security("Connections without a valid token never displace a connection that has presented a valid token."),
     operations("timeouts-and-overload", "Afterwards, its connection is never closed to make room."),
   ],
   "a client with many sessions evicts only its own": [
@@ -328,7 +328,9 @@ export const PROMISES = {
   "an invalid configuration lists every problem": [operations("exit-codes", "the configuration is invalid; stderr lists every problem")],
   "--check-config prints what is in effect": [readme("A flag overrides its variable, and `--check-config` prints what is in effect.")],
   "pages of other origins are rejected": [
-    security("A page of another origin is rejected before its request is read. Only pages of this machine or of ALLOWED_ORIGINS may call."),
+    security(
+      "A page of another origin is rejected before its request is read. Only pages served from this machine or from an origin in ALLOWED_ORIGINS may call the sidecar.",
+    ),
   ],
   "DNS rebinding is rejected": [
     security("pages whose own name resolves to this machine are rejected (DNS rebinding). Such pages can read only the state."),
