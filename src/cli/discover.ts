@@ -20,7 +20,7 @@ import {
 import { compareTools, describeDrift } from "../policy/drift.ts";
 import { DiscoverError, listFromProcess, listFromUrl, type Listing } from "./listing.ts";
 import { waitForSignal } from "./serve.ts";
-import { ExitCode, ProgressLine } from "./terminal.ts";
+import { ExitCode, showProgress } from "./terminal.ts";
 
 const httpUrl: ValueKind<URL> = {
   placeholder: "URL",
@@ -183,7 +183,7 @@ async function list(
   const { url, authToken, command, readyTimeoutMs } = options;
   let stderrLastLine = "";
   const { stderr } = process;
-  const progress = new ProgressLine(stderr, stderr.write.bind(stderr), environment, () => [
+  const progress = showProgress(stderr, stderr.write.bind(stderr), environment, () => [
     `${url === undefined ? command : url.origin}: waiting for its tools`,
     maskedPlainText(stderrLastLine, secrets.redact),
   ]);

@@ -1,12 +1,13 @@
 import type { EventEmitter } from "node:events";
 import { constants } from "node:os";
-import { COMMAND_LINE, type LoadResult } from "../config/load.ts";
+import { COMMAND_LINE, type Config, type LoadResult } from "../config/load.ts";
 import { MIN_TOKEN_LENGTH } from "../config/secret-file.ts";
 import { RecentLog } from "../http/recent.ts";
 import { describeError } from "../mcp/errors.ts";
 import type { Log } from "../observe/log.ts";
-import { createLogger, type Logger } from "../observe/logger.ts";
+import { createLogger } from "../observe/logger.ts";
 import { maskedPlainLines } from "../observe/redact.ts";
+import type { SupervisorFailure } from "../process/supervisor.ts";
 import { type Sidecar, type SidecarOptions, startSidecar } from "../sidecar.ts";
 import type { StartDisplay } from "./start-display.ts";
 import { commandFailure, failureText, listenFailure, neverReady, type StartFailure } from "./start-failure.ts";
@@ -53,7 +54,7 @@ const NODE_VARIABLES: readonly (readonly [name: string, effect: string])[] = [
 ];
 
 export async function serve(input: ServeOptions): Promise<void> {
-  const { personalStderr, secrets, stdout, onLogLine } = input;
+  const { personalStderr, secrets, stdout, onLogLine, commands, given, signals } = input;
   const config = { ...input.config, keepTrying: input.config.keepTrying ?? personalStderr === undefined };
   const options = { ...input, config };
   const recentLog = config.page ? new RecentLog() : undefined;
@@ -61,10 +62,72 @@ export async function serve(input: ServeOptions): Promise<void> {
   const logger = await createLogger(config.logLevel, stdout, secrets.redact, listeners);
   // It is not part of the log and is shown at every LOG_LEVEL.
   const display = stdout.isTTY === true ? new (await import("./start-display.ts")).StartDisplay(options, stdout, logger) : undefined;
-  const serving = new Serving(options, logger, recentLog, display);
-  const exitCode = await serving.untilEnd();
-  const isClosed = await logger.close(serving.logEndMs);
-  options.exit(serving.forcedExitCode ?? exitCode, !isClosed);
+  const log = display?.log ?? logger.log;
+  logWarnings(options, log);
+  const kill = new AbortController();
+  /** Set at a second signal, or after a defect. */
+  let forcedExitCode: number | undefined;
+  const endAtOnce = (exitCode: number): void => {
+    forcedExitCode = exitCode;
+    kill.abort();
+    void logger.close().then((isClosed) => options.exit(exitCode, !isClosed));
+  };
+  const signalled = waitForSignal(signals, (exitCode) => {
+    display?.endInterruptedLine();
+    endAtOnce(exitCode);
+  });
+  // Includes unhandled rejections. The state is unknown after that, so the sidecar exits, and the container restarts it.
+  signals.on("uncaughtException", (error: Error) => {
+    log.error({ err: error, reason: describeError(error) }, "uncaught exception: ending");
+    endAtOnce(ExitCode.failed);
+  });
+  let sidecar: Sidecar | undefined;
+  void signalled.then((signal) => {
+    if (signal === "SIGINT") display?.showInterrupted(sidecar?.countCallsInFlight() ?? 0, config.preStopMs + config.drainTimeoutMs);
+  });
+  const isOnLine = given.get("command")?.source === COMMAND_LINE;
+  let outcome: StartFailure | number = ExitCode.ok;
+  let logEndMs = 0;
+  try {
+    sidecar = await startSidecar({ ...options, log, recentLog, kill: kill.signal });
+  } catch (error) {
+    kill.abort();
+    outcome = listenFailure(error, isOnLine ? config.command : undefined, commands);
+  }
+  if (sidecar !== undefined) {
+    const [failure, endMs] = await untilStopped(sidecar, signalled, config, log, display);
+    logEndMs = endMs;
+    if (failure?.kind === "never-ready") outcome = neverReady(failure.exit);
+    else if (failure?.kind === "restart-limit") outcome = ExitCode.failed;
+    else if (failure !== undefined) outcome = commandFailure(config.command, failure.spawnErrorCode, isOnLine, commands);
+  }
+  const exitCode = typeof outcome === "number" ? outcome : show(outcome, options, log, display);
+  const isClosed = await logger.close(logEndMs);
+  options.exit(forcedExitCode ?? exitCode, !isClosed);
+}
+
+/** @returns the failure that has ended it, if any, and the time by which the log must end, of `performance.now()`. */
+async function untilStopped(
+  sidecar: Sidecar,
+  signalled: Promise<NodeJS.Signals>,
+  { preStopMs, drainTimeoutMs }: Config,
+  log: Log,
+  display: StartDisplay | undefined,
+): Promise<[failure: SupervisorFailure | undefined, logEndMs: number]> {
+  if (display !== undefined) void sidecar.firstReady.then((handshake) => display.showReady(sidecar, handshake));
+  const end = await Promise.race([signalled, sidecar.failed]);
+  display?.end();
+  const logEndMs = performance.now() + drainTimeoutMs + TERMINATION_MS;
+  if (typeof end !== "string") {
+    if (end?.kind === "restart-limit") log.info({ restarts: end.restarts, reason: "RESTART_LIMIT is reached" }, "stopping");
+    await sidecar.stop();
+    return [end, logEndMs];
+  }
+  log.info(preStopMs === 0 ? { signal: end } : { signal: end, pauseMs: preStopMs }, "stopping");
+  await Promise.race([sidecar.leave(), sidecar.failed]);
+  if (preStopMs > 0) log.info({ count: sidecar.countCallsInFlight() }, "draining");
+  await sidecar.stop();
+  return [undefined, logEndMs + preStopMs];
 }
 
 /** Valid, but most likely not meant. */
@@ -80,90 +143,21 @@ function logWarnings({ config, environment, unknownVariables, flagsAfterCommand 
   }
 }
 
-class Serving {
-  readonly #options: ServeOptions;
-  readonly #logger: Logger;
-  readonly #log: Log;
-  readonly #recentLog: RecentLog | undefined;
-  readonly #display: StartDisplay | undefined;
-  readonly #kill = new AbortController();
-  /** By `performance.now()`. */
-  logEndMs = 0;
-  /** Set at a second signal, or after a defect. */
-  forcedExitCode: number | undefined;
-
-  constructor(options: ServeOptions, logger: Logger, recentLog: RecentLog | undefined, display: StartDisplay | undefined) {
-    [this.#options, this.#logger, this.#recentLog, this.#display] = [options, logger, recentLog, display];
-    this.#log = display?.log ?? logger.log;
+/** @returns its exit code. */
+function show(
+  failure: StartFailure,
+  { config, personalStderr, secrets }: ServeOptions,
+  log: Log,
+  display: StartDisplay | undefined,
+): number {
+  const { problem, fix, exitCode } = failure;
+  if (display === undefined) {
+    failure.report(log, fix === undefined ? problem : `${problem}; ${fix}`);
+    personalStderr?.write(maskedPlainLines(failureText(failure), secrets.redact));
+  } else {
+    // At these levels, the display has shown the server's output.
+    const isShown = config.logLevel === "info" || config.logLevel === "debug";
+    display.fail(failureText(isShown ? { ...failure, output: [] } : failure));
   }
-
-  async untilEnd(): Promise<number> {
-    const { commands, config, given } = this.#options;
-    const isOnLine = given.get("command")?.source === COMMAND_LINE;
-    const [log, display, kill] = [this.#log, this.#display, this.#kill];
-    logWarnings(this.#options, log);
-    let sidecar: Sidecar | undefined;
-    const signalled = this.#watchSignals(() => sidecar?.countCallsInFlight() ?? 0);
-    try {
-      sidecar = await startSidecar({ ...this.#options, log, recentLog: this.#recentLog, kill: kill.signal });
-    } catch (error) {
-      kill.abort();
-      return this.#fail(listenFailure(error, isOnLine ? config.command : undefined, commands));
-    }
-    const running = sidecar;
-    if (display !== undefined) void running.firstReady.then((handshake) => display.showReady(running, handshake));
-    const end = await Promise.race([signalled, running.failed]);
-    display?.end();
-    this.logEndMs = performance.now() + config.drainTimeoutMs + TERMINATION_MS;
-    if (typeof end === "string") {
-      const { preStopMs } = config;
-      this.logEndMs += preStopMs;
-      log.info(preStopMs === 0 ? { signal: end } : { signal: end, pauseMs: preStopMs }, "stopping");
-      await Promise.race([running.leave(), running.failed]);
-      if (preStopMs > 0) log.info({ count: running.countCallsInFlight() }, "draining");
-    }
-    if (typeof end === "object" && "restarts" in end) log.info({ restarts: end.restarts, reason: "RESTART_LIMIT is reached" }, "stopping");
-    await running.stop();
-    if (typeof end !== "object") return ExitCode.ok;
-    if (end.kind === "never-ready") return this.#fail(neverReady(end.exit));
-    if (end.kind === "restart-limit") return ExitCode.failed;
-    return this.#fail(commandFailure(config.command, end.spawnErrorCode, isOnLine, commands));
-  }
-
-  #watchSignals(callsInFlight: () => number): Promise<NodeJS.Signals> {
-    const { config, signals } = this.#options;
-    const signalled = waitForSignal(signals, (exitCode) => {
-      this.#display?.endInterruptedLine();
-      this.#endAtOnce(exitCode);
-    });
-    // Includes unhandled rejections. The state is unknown after that, so the sidecar exits, and the container restarts it.
-    signals.on("uncaughtException", (error: Error) => {
-      this.#log.error({ err: error, reason: describeError(error) }, "uncaught exception: ending");
-      this.#endAtOnce(ExitCode.failed);
-    });
-    void signalled.then((signal) => {
-      if (signal === "SIGINT") this.#display?.showInterrupted(callsInFlight(), config.preStopMs + config.drainTimeoutMs);
-    });
-    return signalled;
-  }
-
-  #endAtOnce(exitCode: number): void {
-    this.forcedExitCode = exitCode;
-    this.#kill.abort();
-    void this.#logger.close().then((isClosed) => this.#options.exit(exitCode, !isClosed));
-  }
-
-  #fail(failure: StartFailure): number {
-    const { config, personalStderr, secrets } = this.#options;
-    const { problem, fix, exitCode } = failure;
-    if (this.#display === undefined) {
-      failure.report(this.#log, fix === undefined ? problem : `${problem}; ${fix}`);
-      personalStderr?.write(maskedPlainLines(failureText(failure), secrets.redact));
-    } else {
-      // At these levels, the display has shown the server's output.
-      const isShown = config.logLevel === "info" || config.logLevel === "debug";
-      this.#display.fail(failureText(isShown ? { ...failure, output: [] } : failure));
-    }
-    return exitCode;
-  }
+  return exitCode;
 }

@@ -9,7 +9,7 @@ import { type Log, logOf } from "../observe/log.ts";
 import type { Logger } from "../observe/logger.ts";
 import { maskedPlainLines, maskedPlainText } from "../observe/redact.ts";
 import type { Sidecar, SidecarOptions } from "../sidecar.ts";
-import { columnsOf, ProgressLine, type Terminal } from "./terminal.ts";
+import { columnsOf, showProgress, type Terminal } from "./terminal.ts";
 
 /** A server chooses its name and those of its tools, at any length. */
 const MAX_NAME_LENGTH = 80;
@@ -53,7 +53,7 @@ export class StartDisplay {
   readonly #options: Pick<SidecarOptions, "config" | "environment" | "secrets" | "version">;
   readonly #logger: Logger;
   readonly #stdout: Terminal;
-  readonly #progress: ProgressLine;
+  readonly #progress: ReturnType<typeof showProgress>;
   #lastWords = "";
   /** An exit of the server then ends the sidecar, which shows the failure instead of the log line. */
   #mayFail: boolean;
@@ -65,7 +65,7 @@ export class StartDisplay {
     this.#mayFail = config.keepTrying === false;
     // Written through the log, in order with its lines, and dropped if the terminal is not read.
     const write = (text: string): void => logger.show(text);
-    this.#progress = new ProgressLine(stdout, write, environment, () => [this.#subject(), this.#lastWords]);
+    this.#progress = showProgress(stdout, write, environment, () => [this.#subject(), this.#lastWords]);
     this.log = logOf((level, fields, message) => {
       const isStderr = fields["stream"] === "stderr";
       // The start does not wait for private servers.

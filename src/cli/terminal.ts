@@ -22,45 +22,41 @@ function shortenToColumns(text: string, columns: number): string {
   return shorten(filled, Math.max(0, columns - "… ".length)).replaceAll("\0", "");
 }
 
-/** Shows the waiting time, because an `npx` server may download for a minute. A short wait shows nothing, nor does a stream that is no terminal. */
-export class ProgressLine {
-  readonly #write: (text: string) => void;
-  readonly #timer: NodeJS.Timeout | undefined;
-  #isShown = false;
-
-  /** @param textsOf returns the text before the waiting time, and one to show after it. */
-  constructor(
-    terminal: Terminal,
-    write: (text: string) => void,
-    environment: Environment,
-    textsOf: () => [subject: string, lastWords: string],
-  ) {
-    this.#write = write;
-    // A dumb terminal cannot erase text.
-    if (terminal.isTTY !== true || environment["TERM"] === "dumb") return;
-    const startMs = performance.now();
-    this.#timer = setInterval(() => {
-      const seconds = Math.floor((performance.now() - startMs) / 1000);
-      const [subject, lastWords] = textsOf();
-      const line = plainText(`${subject}, ${seconds} s${lastWords && `: ${lastWords}`}`);
-      // A terminal may wrap the line at its last column, and then erase only half of it.
-      write(`${ERASE_LINE}${shortenToColumns(line, columnsOf(terminal) - 1)}`);
-      this.#isShown = true;
-    }, INTERVAL_MS).unref();
-  }
-
-  /** It returns at the next interval. */
-  erase(): void {
-    // A program that ends lines at a carriage return then finds no part of this line before the next one.
-    if (this.#isShown) this.#write(`${ERASE_LINE}\r`);
-    this.#isShown = false;
-  }
-
-  end(): void {
-    clearInterval(this.#timer);
-    if (this.#isShown) this.#write(ERASE_LINE);
-    this.#isShown = false;
-  }
+/**
+ * Shows the waiting time, because an `npx` server may download for a minute. A short wait shows nothing, nor does a stream that is no terminal.
+ *
+ * @param textsOf returns the text before the waiting time, and one to show after it.
+ * @returns `erase`, after which the line returns at the next interval, and `end`.
+ */
+export function showProgress(
+  terminal: Terminal,
+  write: (text: string) => void,
+  environment: Environment,
+  textsOf: () => [subject: string, lastWords: string],
+) {
+  let isShown = false;
+  const startMs = performance.now();
+  const show = (): void => {
+    const seconds = Math.floor((performance.now() - startMs) / 1000);
+    const [subject, lastWords] = textsOf();
+    const line = plainText(`${subject}, ${seconds} s${lastWords && `: ${lastWords}`}`);
+    // A terminal may wrap the line at its last column, and then erase only half of it.
+    write(`${ERASE_LINE}${shortenToColumns(line, columnsOf(terminal) - 1)}`);
+    isShown = true;
+  };
+  // A dumb terminal cannot erase text.
+  const canErase = terminal.isTTY === true && environment["TERM"] !== "dumb";
+  const timer = canErase ? setInterval(show, INTERVAL_MS).unref() : undefined;
+  const clear = (ending: string): void => {
+    if (isShown) write(`${ERASE_LINE}${ending}`);
+    isShown = false;
+  };
+  const end = (): void => {
+    clearInterval(timer);
+    clear("");
+  };
+  // A program that ends lines at a carriage return then finds no part of this line before the next one.
+  return { erase: () => clear("\r"), end };
 }
 
 /** A second signal of number n exits with 128 + n. */

@@ -165,11 +165,11 @@ const SAME_ORIGIN_SITES: ReadonlySet<string> = new Set(["same-origin", "none"]);
  * host must be an address or a name that cannot be registered.
  */
 function createOwnPageTest(isSafeHost: ReturnType<typeof createHostCheck>): (request: IncomingMessage) => boolean {
-  return ({ headers: { origin, host = "" } }) => {
-    const named = parseAuthority(host);
-    const page = parseAuthority(/^https?:\/\/(?<authority>.+)$/.exec(parseOrigin(origin ?? "") ?? "")?.groups?.["authority"] ?? "");
-    if (named === undefined || page === undefined) return false;
-    return named.host === page.host && named.port === page.port && isSafeHost?.(host) !== false;
+  return ({ headers: { origin = "", host = "" } }) => {
+    const [scheme] = /^https?:\/\//i.exec(origin) ?? [];
+    if (scheme === undefined || isSafeHost?.(host) === false) return false;
+    const page = parseOrigin(origin);
+    return page !== undefined && page === parseOrigin(`${scheme}${host}`);
   };
 }
 
