@@ -21,9 +21,9 @@ export type Outcome = ResponseMessage | CallVerdict | "dismissed" | "unread";
 export type CallCheck = (onVerdict: (verdict: CallVerdict | undefined) => void) => (() => void) | undefined;
 
 export interface CallLimits {
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   readonly timeoutSetting?: "REQUEST_TIMEOUT_MS" | "TOOL_TIMEOUTS_MS" | undefined;
-  readonly semaphore?: Semaphore;
+  readonly semaphore?: Semaphore | undefined;
   readonly check?: CallCheck | undefined;
 }
 
