@@ -271,7 +271,7 @@ const MAX_ABANDONED = 1000;
 /** What one generation of the server has been sent: of whom, and what it has surely read. It reads in the order of ids. */
 export class SentMessages {
   hasOnePrincipal = true;
-  highestAnsweredId = 0;
+  #highestAnsweredId = 0;
   readonly #ids: RequestIds;
   #principal: MemoryHolder | undefined;
   readonly #abandoned = new RecentMap<unknown, string>(MAX_ABANDONED);
@@ -295,6 +295,10 @@ export class SentMessages {
     return kind === "client" ? this.hasOnePrincipal : this.#principal === undefined;
   }
 
+  noteAnswered(id: number): void {
+    this.#highestAnsweredId = Math.max(this.#highestAnsweredId, id);
+  }
+
   noteNotification(): void {
     this.#lastIdAtNotification = this.#ids.last;
   }
@@ -311,12 +315,12 @@ export class SentMessages {
   }
 
   get hasUnreadAbandoned(): boolean {
-    return this.#lastIdAtAbandon >= this.highestAnsweredId;
+    return this.#lastIdAtAbandon >= this.#highestAnsweredId;
   }
 
   /** True if the server may not have read the newest line that was no request. */
   get hasUnreadNotification(): boolean {
-    return Math.max(this.#lastIdAtNotification, this.#lastIdAtAbandon) >= this.highestAnsweredId;
+    return Math.max(this.#lastIdAtNotification, this.#lastIdAtAbandon) >= this.#highestAnsweredId;
   }
 }
 

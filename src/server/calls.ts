@@ -382,7 +382,7 @@ export class Calls {
    * @param isAsked true if a person answers, which takes more time than the call has.
    */
   suspend(call: Call, isAsked: boolean): void {
-    this.sent.highestAnsweredId = Math.max(this.sent.highestAnsweredId, call.wireId);
+    this.sent.noteAnswered(call.wireId);
     call.state = "suspended";
     call.isWritten = false;
     call.mustNotRestart = true;
@@ -420,8 +420,7 @@ export class Calls {
     call.memory?.release();
     this.#remove(call);
     // One that its client has cancelled may count too: only a later response proves that the server has read the cancellation.
-    if (call.isWritten && !(outcome instanceof SidecarError))
-      this.sent.highestAnsweredId = Math.max(this.sent.highestAnsweredId, call.wireId);
+    if (call.isWritten && !(outcome instanceof SidecarError)) this.sent.noteAnswered(call.wireId);
     try {
       call.onEnded?.(hasResult(outcome), outcome);
     } catch (error) {

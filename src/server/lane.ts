@@ -292,6 +292,7 @@ export class Lane implements SessionLane, UpstreamListener {
     const { calls } = this;
     const call = calls.getWritten(id);
     if (call === undefined) return;
+    calls.sent.noteAnswered(id);
     calls.end(call, invalidResponse(call.method, reason, calls.effectOf(call)));
     calls.lastMessageNumber = ++calls.lastNumber;
   }
@@ -303,8 +304,10 @@ export class Lane implements SessionLane, UpstreamListener {
     const call = calls.getWritten(id);
     calls.dropped.overlongLine(line, call);
     const limitBytes = line.isForMemory ? undefined : this.context.config.maxLineBytes;
-    if (call !== undefined) calls.end(call, responseTooLarge(call.method, line.bytes, limitBytes, calls.effectOf(call)));
-    else if (!line.hasMethod) calls.dropped.answer(id, calls.sent.takeAbandoned(id));
+    if (call !== undefined) {
+      calls.sent.noteAnswered(call.wireId);
+      calls.end(call, responseTooLarge(call.method, line.bytes, limitBytes, calls.effectOf(call)));
+    } else if (!line.hasMethod) calls.dropped.answer(id, calls.sent.takeAbandoned(id));
     else if (line.idText !== undefined) {
       // Without a response the server would wait forever.
       const reason = `The request is too long for the sidecar (${line.bytes} bytes) and was discarded`;
