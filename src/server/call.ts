@@ -21,9 +21,9 @@ export type Outcome = ResponseMessage | CallVerdict | "dismissed" | "unread";
 export type CallCheck = (onVerdict: (verdict: CallVerdict | undefined) => void) => (() => void) | undefined;
 
 export interface CallLimits {
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   readonly timeoutSetting?: "REQUEST_TIMEOUT_MS" | "TOOL_TIMEOUTS_MS" | undefined;
-  readonly semaphore?: Semaphore;
+  readonly semaphore?: Semaphore | undefined;
   readonly check?: CallCheck | undefined;
 }
 
@@ -193,7 +193,6 @@ export class Call implements Outgoing {
   onReady: (() => void) | undefined;
   onRefused: ((refusal: ResponseMessage) => void) | undefined;
   onEmptied: (() => void) | undefined;
-  /** Called again, with an error, if it has thrown. */
   onEnded: ((hasResult: boolean, outcome: Outcome) => void) | undefined;
 
   constructor(kind: Call["kind"], owner: Call["owner"], method: string, text: string, caller?: Caller, reply?: Reply) {
