@@ -5,6 +5,7 @@ import { gunzipSync } from "node:zlib";
 import { maskArgs, maskCommand } from "../config/secret-file.ts";
 import type { Context } from "../context.ts";
 import { SidecarError } from "../mcp/errors.ts";
+import { itemsAfter } from "../observe/record.ts";
 import { shuttingDown } from "../server/failures.ts";
 import type { Principal } from "../session/session.ts";
 import { Timer } from "../timers.ts";
@@ -190,25 +191,20 @@ export class Page {
   /** Skipped while the last update is unread: the next one has what is still kept. */
   #send(stream: PageStream, state: PageState): void {
     if (stream.generations !== undefined && stream.response.writableLength > 0) return;
-    const { requests, requestCount, generations, log, currentSecond } = this.#activity;
+    const { requests: history, generations, log, currentSecond } = this.#activity;
     const update: PageUpdate = {
       state,
       seconds: this.#activity.secondsBetween(stream.nextSecond, currentSecond),
-      requests: itemsAfter(requests, requestCount, stream.requestCount).map(pageRequest),
+      requests: itemsAfter(history.requests, history.count, stream.requestCount).map(pageRequest),
       logLines: itemsAfter(log.lines, log.count, stream.logLineCount),
       generations: generations === stream.generations ? undefined : generations.map((each) => ({ ...each, exit: describeExit(each.exit) })),
     };
     stream.nextSecond = currentSecond;
-    stream.requestCount = requestCount;
+    stream.requestCount = history.count;
     stream.logLineCount = log.count;
     stream.generations = generations;
     stream.connection.send(undefined, JSON.stringify(update, this.#context.secrets.replacer), "update");
   }
-}
-
-/** @param items the newest of all `count`. @returns those after the first `seenCount`. */
-function itemsAfter<Item>(items: readonly Item[], count: number, seenCount: number): readonly Item[] {
-  return items.slice(Math.max(0, items.length - (count - seenCount)));
 }
 
 /** A client with unread output may never read again. */

@@ -1,4 +1,4 @@
-import type { RequestEnding } from "../observe/record.ts";
+import type { RequestEnding, RequestHistory } from "../observe/record.ts";
 import type { describeExit, laneLoads, Status } from "./health.ts";
 
 export const HISTORY_LIMITS = { seconds: 120, requests: 200, logLines: 200, generations: 30 } as const;
@@ -7,7 +7,7 @@ export const HISTORY_LIMITS = { seconds: 120, requests: 200, logLines: 200, gene
 export interface PageUpdate {
   readonly state: PageState;
   /** Oldest first, as all lists here. */
-  readonly seconds: readonly { readonly number: number; readonly requests: number; readonly errors: number; readonly longestMs: number }[];
+  readonly seconds: readonly Readonly<RequestHistory["seconds"][number]>[];
   readonly requests: readonly PageRequest[];
   /** As JSON with secrets masked; a longer one is shortened, so it is not JSON. */
   readonly logLines: readonly string[];

@@ -1,5 +1,5 @@
 import { copied, shorten } from "../json/text.ts";
-import type { EndedRequest } from "../observe/record.ts";
+import { type EndedRequest, RequestHistory } from "../observe/record.ts";
 import type { UpstreamExit, UpstreamObserver } from "../process/port.ts";
 import type { Context } from "../context.ts";
 import { HISTORY_LIMITS, type PageGeneration, type PageRequest, type PageUpdate } from "./page-update.ts";
@@ -25,47 +25,31 @@ export class RecentLog {
 
 /** At most 1.5 MB. Recording begins at the start: people open the page after a failure. */
 export class RecentActivity {
-  /** Oldest first, as are the seconds. */
-  readonly requests: EndedRequest[] = [];
-  requestCount = 0;
+  readonly requests = new RequestHistory(HISTORY_LIMITS.requests, HISTORY_LIMITS.seconds);
   /** The runs of all lanes, oldest first. Another array after each change. */
   generations: readonly (Omit<PageGeneration, "exit"> & { readonly exit: UpstreamExit | undefined })[] = [];
   readonly log: RecentLog;
   readonly #nowMs: () => number;
   readonly #firstSecond: number;
-  /** Those with requests. Their numbers are since the epoch. */
-  readonly #seconds: { readonly number: number; requests: number; errors: number; longestMs: number }[] = [];
 
   constructor({ records, nowMs }: Context, log: RecentLog) {
     [this.log, this.#nowMs] = [log, nowMs];
     this.#firstSecond = this.currentSecond;
-    records.onEnded = this.#add;
+    records.history = this.requests;
   }
 
+  /** Since the epoch. */
   get currentSecond(): number {
-    return secondOf(this.#nowMs());
+    return Math.floor(epochMs(this.#nowMs()) / 1000);
   }
-
-  readonly #add = (request: EndedRequest): void => {
-    const { acceptedAtMs, endedAtMs, isError } = request;
-    const number = secondOf(endedAtMs);
-    let second = this.#seconds.at(-1);
-    if (second?.number !== number) {
-      this.#seconds.push((second = { number, requests: 0, errors: 0, longestMs: 0 }));
-      while ((this.#seconds[0]?.number ?? number) < number - HISTORY_LIMITS.seconds) this.#seconds.shift();
-    }
-    second.requests++;
-    if (isError) second.errors++;
-    if (acceptedAtMs !== undefined) second.longestMs = Math.max(second.longestMs, endedAtMs - acceptedAtMs);
-    this.requestCount++;
-    if (this.requests.push(request) > HISTORY_LIMITS.requests) this.requests.shift();
-  };
 
   /** Returns only seconds that are still kept, oldest first. */
   secondsBetween(first: number, end: number): PageUpdate["seconds"] {
     const start = Math.max(first, this.#firstSecond, end - HISTORY_LIMITS.seconds);
     const passed = Array.from({ length: Math.max(0, end - start) }, (_, index) => start + index);
-    return passed.map((number) => this.#seconds.find((each) => each.number === number) ?? { number, requests: 0, errors: 0, longestMs: 0 });
+    return passed.map(
+      (number) => this.requests.seconds.find((each) => each.number === number) ?? { number, requests: 0, errors: 0, longestMs: 0 },
+    );
   }
 
   /** @param isProbe true for a process that shows if the server supports its handshake. An exit before that is no failure. */
@@ -110,9 +94,4 @@ export function pageRequest({ method, tool, acceptedAtMs, endedAtMs, ending, isE
 /** @param atMs as `performance.now`, which is never set back. */
 function epochMs(atMs: number): number {
   return performance.timeOrigin + atMs;
-}
-
-/** Since the epoch. */
-function secondOf(atMs: number): number {
-  return Math.floor(epochMs(atMs) / 1000);
 }

@@ -71,11 +71,12 @@ export function declaredKinds(text: string, capabilitiesAt: number): AskKinds {
 
 /** 0 for a request that is not for clients. */
 export function kindsOf({ method, text, outline }: RequestMessage): AskKinds {
-  const members = (...names: string[]): (Span | undefined)[] => findMembers(text, outline.start(Slot.params), names).spans;
-  if (method === AskMethod.elicitation) return stringOf(text, members("mode")[0]) === "url" ? AskKind.url : AskKind.form;
+  const params = outline.start(Slot.params);
+  if (method === AskMethod.elicitation) return stringOf(text, findPath(text, params, ["mode"])) === "url" ? AskKind.url : AskKind.form;
   if (method === AskMethod.roots) return AskKind.roots;
   if (method !== AskMethod.sampling) return 0;
-  return members("tools", "toolChoice").some((span) => span !== undefined) ? AskKind.sampling | AskKind.samplingTools : AskKind.sampling;
+  const hasTools = findMembers(text, params, ["tools", "toolChoice"]).spans.some((span) => span !== undefined);
+  return hasTools ? AskKind.sampling | AskKind.samplingTools : AskKind.sampling;
 }
 
 /** A server may send enough levels to overflow the stack. */

@@ -118,7 +118,7 @@ export interface InvalidMessage {
   readonly isJson: boolean;
   readonly reason: string;
   /** JSON text. Undefined if it is ambiguous. */
-  readonly idText: string | undefined;
+  readonly idText?: string | undefined;
   /** The request of the sidecar that a server's text would answer if it was a valid response. */
   readonly answeredId?: number;
 }
@@ -172,7 +172,7 @@ export function readText(text: string): Reading {
 
 export function readMessage(text: string): Message | InvalidMessage {
   const reading = readText(text);
-  return reading.kind === "batch" ? { kind: "invalid", text, isJson: true, reason: BATCH_REASON, idText: undefined } : reading;
+  return reading.kind === "batch" ? { kind: "invalid", text, isJson: true, reason: BATCH_REASON } : reading;
 }
 
 export function* readInSteps(text: string): Generator<undefined, Reading> {
@@ -205,7 +205,7 @@ export function* scanInSteps(scanner: JsonScanner): Generator<undefined, void> {
 
 export function classify({ outline, isValid, isArray, isObject }: JsonScanner): Message | InvalidMessage {
   const { text } = outline;
-  if (!isValid) return { kind: "invalid", text, isJson: false, reason: "not JSON", idText: undefined };
+  if (!isValid) return { kind: "invalid", text, isJson: false, reason: "not JSON" };
   if (!isObject) return invalid(outline, isArray ? BATCH_REASON : "the message must be a JSON object");
   const id = outline.numberAt(Slot.id) ?? outline.stringAt(Slot.id);
   const idKind = outline.firstAt(Slot.id);

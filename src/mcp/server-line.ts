@@ -86,7 +86,7 @@ function* findResponse(line: string, visible: number): Generator<undefined, Resp
     }
     from = start + Math.max(1, scanner.failedAt);
   }
-  return { kind: "invalid", text: line, isJson: false, reason: isAfterText ? OTHER_TEXT : "not JSON", idText: undefined };
+  return { kind: "invalid", text: line, isJson: false, reason: isAfterText ? OTHER_TEXT : "not JSON" };
 }
 
 function* settleOne(message: Message | InvalidMessage): Generator<undefined, Message | InvalidMessage> {

@@ -168,6 +168,40 @@ export function setSession(record: RequestRecord | undefined, session: { readonl
   if (record !== undefined) [record.sessionId, record.revision] = [session.id, session.protocolVersion];
 }
 
+/** @param items the newest of all `count`. @returns those after the first `seenCount`. */
+export function itemsAfter<Item>(items: readonly Item[], count: number, seenCount: number): readonly Item[] {
+  return items.slice(Math.max(0, items.length - (count - seenCount)));
+}
+
+export class RequestHistory {
+  /** Oldest first. */
+  readonly requests: EndedRequest[] = [];
+  count = 0;
+  /** Those with requests, oldest first. Their numbers are since the epoch. */
+  readonly seconds: { readonly number: number; requests: number; errors: number; longestMs: number }[] = [];
+  readonly #maxRequests: number;
+  readonly #maxSeconds: number;
+
+  constructor(maxRequests: number, maxSeconds: number) {
+    [this.#maxRequests, this.#maxSeconds] = [maxRequests, maxSeconds];
+  }
+
+  add(request: EndedRequest): void {
+    const { acceptedAtMs, endedAtMs, isError } = request;
+    const number = Math.floor((performance.timeOrigin + endedAtMs) / 1000);
+    let second = this.seconds.at(-1);
+    if (second?.number !== number) {
+      this.seconds.push((second = { number, requests: 0, errors: 0, longestMs: 0 }));
+      while ((this.seconds[0]?.number ?? number) < number - this.#maxSeconds) this.seconds.shift();
+    }
+    second.requests++;
+    if (isError) second.errors++;
+    this.count++;
+    if (this.requests.push(request) > this.#maxRequests) this.requests.shift();
+    if (acceptedAtMs !== undefined) second.longestMs = Math.max(second.longestMs, endedAtMs - acceptedAtMs);
+  }
+}
+
 /** In seconds, as OpenTelemetry's conventions for MCP advise. */
 export const BOUNDS_SECONDS: readonly number[] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
 
@@ -270,7 +304,7 @@ interface RequestKind {
 /** Records the end of each request once, for the counters, and if it is a client's, for the metrics, the page and the log. */
 export class RequestRecords {
   /** Undefined without a page. */
-  onEnded: ((request: EndedRequest) => void) | undefined;
+  history: RequestHistory | undefined;
   /** @param body the JSON text of the response; undefined without one. */
   onSuccess: ((request: RequestRecord, body: string | undefined) => void) | undefined;
   onFailure: ((request: RequestRecord, body: string | undefined) => void) | undefined;
@@ -317,7 +351,7 @@ export class RequestRecords {
       request.ending = isToolFailure ? "tool_error" : ending;
       request.isError = isFailure || isToolFailure;
       if (this.#hasMetrics) this.#observe(request, kind, body);
-      this.onEnded?.(request);
+      this.history?.add(request);
       if (isFailure) this.onFailure?.(request, body);
       else this.onSuccess?.(request, body);
     } catch (error) {
@@ -328,7 +362,7 @@ export class RequestRecords {
   rejected(request: RejectedRequest): void {
     const { code } = request;
     this.rejections.count(code);
-    this.onEnded?.({ endedAtMs: this.#nowMs(), ending: code, isError: true });
+    this.history?.add({ endedAtMs: this.#nowMs(), ending: code, isError: true });
     this.#defects.guard("request record", () => this.onRejected?.(request));
   }
 

@@ -178,11 +178,11 @@ export class Checker {
     if (estimatedBytes(argsText) > MAX_VALUE_BYTES) return ["the arguments have too many values to be checked"];
     const args = readValue(argsText);
     if (!isJsonObject(args)) return ["the arguments must be an object"];
-    const of = <Part>(parts: ReadonlyMap<string, Part>): Part[] => keys.flatMap((key) => parts.get(key) ?? []);
+    const partsOf = <Part>(parts: ReadonlyMap<string, Part>): Part[] => keys.flatMap((key) => parts.get(key) ?? []);
     try {
-      const ambiguity = findAmbiguity(of(this.#spellings), args, argsText);
+      const ambiguity = findAmbiguity(partsOf(this.#spellings), args, argsText);
       if (ambiguity !== undefined) return [ambiguity];
-      for (const { findFirst, findAll } of of(this.#validators)) {
+      for (const { findFirst, findAll } of partsOf(this.#validators)) {
         const validate = argsText.length > MAX_LENGTH_FOR_ALL ? findFirst : findAll;
         if (validate(args)) continue;
         const { errors } = validate;

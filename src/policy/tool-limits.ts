@@ -55,10 +55,8 @@ export function createToolLimits({ toolTimeoutsMs, toolConcurrency }: Config): (
     const timeoutMs = findByName(toolTimeoutsMs, toolName);
     const limit = findByName(toolConcurrency, toolName);
     if (timeoutMs === undefined && limit === undefined) return undefined;
-    return {
-      ...(timeoutMs === undefined ? {} : { timeoutMs, timeoutSetting: "TOOL_TIMEOUTS_MS" }),
-      ...(limit === undefined ? {} : { semaphore: new Semaphore(`tool ${shorten(toolName)}`, limit) }),
-    };
+    const semaphore = limit === undefined ? undefined : new Semaphore(`tool ${shorten(toolName)}`, limit);
+    return { timeoutMs, timeoutSetting: "TOOL_TIMEOUTS_MS", semaphore };
   };
   // The number of limits in use is bounded by the number of calls of the lane.
   const limits = new ToolStates<CallLimits>(create, ({ semaphore }) => semaphore === undefined || semaphore.isUnused);

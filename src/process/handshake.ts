@@ -112,7 +112,7 @@ export class Handshake {
   readonly #ended: PromiseWithResolvers<UpstreamHandshake>;
   readonly #deadline: Timer;
   /** An error without an id counts as the response when this ends. */
-  #unaddressed: NodeJS.Timeout | undefined;
+  #unaddressed: Timer | undefined;
 
   constructor(
     context: Context,
@@ -139,8 +139,11 @@ export class Handshake {
   take(message: Message): boolean {
     if (message.kind === "notification") return false;
     // It may be about something else: then there is another response in a moment.
-    if (message.kind === "response" && message.id === undefined)
-      this.#unaddressed ??= setTimeout(() => this.#onAnswer(message), UNADDRESSED_MS);
+    if (message.kind === "response" && message.id === undefined) {
+      if (this.#unaddressed !== undefined) return true;
+      this.#unaddressed = new Timer(this.#context, () => this.#onAnswer(message));
+      this.#unaddressed.set(this.#context.nowMs() + UNADDRESSED_MS);
+    }
     // A program such as `cat` echoes the request.
     else if (message.id === HANDSHAKE_ID && (message.kind === "response" || HANDSHAKE_METHODS.has(message.method))) this.#onAnswer(message);
     else return false;
@@ -150,7 +153,7 @@ export class Handshake {
   end(result: UpstreamHandshake | Error): void {
     if (this.state !== "open") return;
     this.#deadline.clear();
-    clearTimeout(this.#unaddressed);
+    this.#unaddressed?.clear();
     this.state = result instanceof Error ? "failed" : "ready";
     if (result instanceof Error) return this.#ended.reject(result);
     const { initialized } = this.#script;
@@ -176,7 +179,7 @@ export class Handshake {
       }
       this.refusal = error as Error;
       this.current = other;
-      clearTimeout(this.#unaddressed);
+      this.#unaddressed?.clear();
       this.#unaddressed = undefined;
       if (!refusesRevision(refusal)) this.#deadline.set(nowMs() + Math.min(this.#timeoutMs, SECOND_ATTEMPT_MS));
       this.#input.send(outgoing(other.request));

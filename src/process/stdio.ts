@@ -297,7 +297,7 @@ export class OutputReader {
     const { text, messages, isCut } = reading;
     for (const each of messages) this.#listener.onReading(each);
     const reason = isCut ? `only ${messages.length} messages of the batch are read` : "the batch is empty";
-    if (isCut || messages.length === 0) this.#listener.onReading({ kind: "invalid", text, isJson: true, reason, idText: undefined });
+    if (isCut || messages.length === 0) this.#listener.onReading({ kind: "invalid", text, isJson: true, reason });
   }
 }
 

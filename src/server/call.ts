@@ -21,9 +21,9 @@ export type Outcome = ResponseMessage | CallVerdict | "dismissed" | "unread";
 export type CallCheck = (onVerdict: (verdict: CallVerdict | undefined) => void) => (() => void) | undefined;
 
 export interface CallLimits {
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   readonly timeoutSetting?: "REQUEST_TIMEOUT_MS" | "TOOL_TIMEOUTS_MS" | undefined;
-  readonly semaphore?: Semaphore;
+  readonly semaphore?: Semaphore | undefined;
   readonly check?: CallCheck | undefined;
 }
 
@@ -193,7 +193,6 @@ export class Call implements Outgoing {
   onReady: (() => void) | undefined;
   onRefused: ((refusal: ResponseMessage) => void) | undefined;
   onEmptied: (() => void) | undefined;
-  /** Called again, with an error, if it has thrown. */
   onEnded: ((hasResult: boolean, outcome: Outcome) => void) | undefined;
 
   constructor(kind: Call["kind"], owner: Call["owner"], method: string, text: string, caller?: Caller, reply?: Reply) {
@@ -272,7 +271,7 @@ const MAX_ABANDONED = 1000;
 /** What one generation of the server has been sent: of whom, and what it has surely read. It reads in the order of ids. */
 export class SentMessages {
   hasOnePrincipal = true;
-  highestAnsweredId = 0;
+  #highestAnsweredId = 0;
   readonly #ids: RequestIds;
   #principal: MemoryHolder | undefined;
   readonly #abandoned = new RecentMap<unknown, string>(MAX_ABANDONED);
@@ -296,6 +295,10 @@ export class SentMessages {
     return kind === "client" ? this.hasOnePrincipal : this.#principal === undefined;
   }
 
+  noteAnswered(id: number): void {
+    this.#highestAnsweredId = Math.max(this.#highestAnsweredId, id);
+  }
+
   noteNotification(): void {
     this.#lastIdAtNotification = this.#ids.last;
   }
@@ -312,12 +315,12 @@ export class SentMessages {
   }
 
   get hasUnreadAbandoned(): boolean {
-    return this.#lastIdAtAbandon >= this.highestAnsweredId;
+    return this.#lastIdAtAbandon >= this.#highestAnsweredId;
   }
 
   /** True if the server may not have read the newest line that was no request. */
   get hasUnreadNotification(): boolean {
-    return Math.max(this.#lastIdAtNotification, this.#lastIdAtAbandon) >= this.highestAnsweredId;
+    return Math.max(this.#lastIdAtNotification, this.#lastIdAtAbandon) >= this.#highestAnsweredId;
   }
 }
 

@@ -74,7 +74,7 @@ export class Calls {
   readonly #timer: Timer;
   /** In the order of their ids. A Map would leave old tables behind, which only a full garbage collection frees. */
   readonly #all: Call[] = [];
-  #onFewer: (() => void) | undefined;
+  #fewer: PromiseWithResolvers<void> | undefined;
   #ownBytes = 0;
   readonly #sidecar = {};
   readonly #background = new Semaphore("the sidecar", MAX_IN_BACKGROUND);
@@ -114,14 +114,13 @@ export class Calls {
   }
 
   /** Resolves when no call of a client is in flight or suspended. */
-  whenEmpty(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#onFewer = () => {
-        const { requestsInFlight, suspended } = this.load;
-        if (requestsInFlight + suspended === 0) resolve();
-      };
-      this.#onFewer();
-    });
+  async whenEmpty(): Promise<void> {
+    for (;;) {
+      const { requestsInFlight, suspended } = this.load;
+      if (requestsInFlight + suspended === 0) return;
+      this.#fewer ??= Promise.withResolvers();
+      await this.#fewer.promise;
+    }
   }
 
   /**
@@ -358,7 +357,8 @@ export class Calls {
   park(call: Call): void {
     call.state = "parked";
     call.caller?.endCall(this.context.nowMs());
-    this.#onFewer?.();
+    this.#fewer?.resolve();
+    this.#fewer = undefined;
     this.queue.free(call);
     for (const onChanged of this.onChanged) onChanged(call);
   }
@@ -382,7 +382,7 @@ export class Calls {
    * @param isAsked true if a person answers, which takes more time than the call has.
    */
   suspend(call: Call, isAsked: boolean): void {
-    this.sent.highestAnsweredId = Math.max(this.sent.highestAnsweredId, call.wireId);
+    this.sent.noteAnswered(call.wireId);
     call.state = "suspended";
     call.isWritten = false;
     call.mustNotRestart = true;
@@ -420,28 +420,30 @@ export class Calls {
     call.memory?.release();
     this.#remove(call);
     // One that its client has cancelled may count too: only a later response proves that the server has read the cancellation.
-    if (call.isWritten && !(outcome instanceof SidecarError))
-      this.sent.highestAnsweredId = Math.max(this.sent.highestAnsweredId, call.wireId);
+    if (call.isWritten && !(outcome instanceof SidecarError)) this.sent.noteAnswered(call.wireId);
     try {
       call.onEnded?.(hasResult(outcome), outcome);
     } catch (error) {
-      this.context.defects.recover("server response", error, () => call.onEnded?.(false, internalError(call.isSent)));
+      this.context.defects.recover("server response", error);
     }
     if (kind === "client" && state !== "parked") caller?.endCall(this.context.nowMs());
-    this.#onFewer?.();
+    if (reply !== undefined && outcome !== "unread") {
+      try {
+        if (outcome instanceof SidecarError) reply.fail(outcome);
+        else if (outcome === "dismissed") reply.dismiss();
+        else if ("resultText" in outcome) reply.answer("result", outcome.resultText);
+        else reply.respond(responseToClient(outcome, reply.idText), outcome);
+      } catch (error) {
+        this.context.defects.recover("server response", error, () => reply.fail(internalError(call.isSent)));
+      }
+      // A Set such as `queue.entries` may keep ended calls in an old table until the next full garbage collection.
+      call.reply = undefined;
+    }
+    this.#fewer?.resolve();
+    this.#fewer = undefined;
+    // Last: other calls are sent now.
     this.queue.free(call);
     if (kind === "client") for (const onChanged of this.onChanged) onChanged(call);
-    if (reply === undefined || outcome === "unread") return;
-    try {
-      if (outcome instanceof SidecarError) reply.fail(outcome);
-      else if (outcome === "dismissed") reply.dismiss();
-      else if ("resultText" in outcome) reply.answer("result", outcome.resultText);
-      else reply.respond(responseToClient(outcome, reply.idText), outcome);
-    } catch (error) {
-      this.context.defects.recover("server response", error, () => reply.fail(internalError(call.isSent)));
-    }
-    // A Set such as `queue.entries` may keep ended calls in an old table until the next full garbage collection.
-    call.reply = undefined;
   }
 
   /**
@@ -571,8 +573,13 @@ export class Calls {
       else this.answer(call, verdict);
     };
     const fail = (): void => this.end(call, internalError(false));
-    const stop = check((verdict) => defects.guard("argument check", () => onVerdict(verdict), fail));
-    if (call.state === "checking") call.stopCheck = stop;
+    try {
+      const stop = check((verdict) => defects.guard("argument check", () => onVerdict(verdict), fail));
+      if (call.state === "checking") call.stopCheck = stop;
+    } catch (error) {
+      // The end of another call may have admitted this one.
+      defects.recover("argument check", error, fail);
+    }
   }
 
   #stopCheck(call: Call): void {

@@ -36,6 +36,7 @@ export class HangWatch {
 
   end(): void {
     this.#probe?.clear();
+    this.#probe = undefined;
     this.#tick.clear();
   }
 

@@ -100,10 +100,14 @@ export class Lane implements SessionLane, UpstreamListener {
 
   /** Until `releaseWaiting`: another session has the server alone, or it ends. Fails as `whenReady` does. */
   hold(held: HeldRequest, onReady: () => void, onFailed: (error: SidecarError) => void): void {
-    const onLate = (error: SidecarError): void =>
-      onFailed(error.code === "OVERLOADED" ? overloaded("another session of this client still has it alone, or it ends") : error);
+    let isHeld = false;
+    const onLate = (error: SidecarError): void => {
+      const isBusy = isHeld && error.code === "OVERLOADED";
+      onFailed(isBusy ? overloaded("another session of this client still has it alone, or it ends") : error);
+    };
     const owner = (this.#heldOwner ??= held.owner);
     this.calls.holdRequest({ ...held, owner }, onReady, onLate, this.#held);
+    isHeld = true;
   }
 
   /**
@@ -116,7 +120,7 @@ export class Lane implements SessionLane, UpstreamListener {
     const call = new Call("initialize", { memory }, request.method, request.text, undefined, reply);
     const answer = (): void => {
       const { lastHandshake } = calls;
-      if (lastHandshake === undefined) return calls.end(call, calls.notReady());
+      if (lastHandshake === undefined || !this.isReady) return calls.end(call, calls.notReady());
       const { protocolVersion, resultText } = answerTo(
         lastHandshake,
         this.routing.isOfOneClient,
@@ -217,14 +221,14 @@ export class Lane implements SessionLane, UpstreamListener {
 
   close(reason: "shutdown" | "server lost" = "shutdown"): void {
     const { calls } = this;
+    this.#isClosed = true;
     this.tools.onLost();
     this.#hangWatch?.end();
     calls.onTimeout = calls.onAbandoned = undefined;
     calls.giveUpAll(calls.values(), reason, (call) =>
       reason === "shutdown" ? shuttingDown(call.isSent, calls.effectOf(call)) : calls.notReady(call),
     );
-    if (this.#isDraining) for (const call of this.#initializing) calls.end(call, shuttingDown());
-    this.#isClosed = true;
+    if (this.context.draining.aborted) for (const call of this.#initializing) calls.end(call, shuttingDown());
     calls.close();
   }
 
@@ -288,6 +292,7 @@ export class Lane implements SessionLane, UpstreamListener {
     const { calls } = this;
     const call = calls.getWritten(id);
     if (call === undefined) return;
+    calls.sent.noteAnswered(id);
     calls.end(call, invalidResponse(call.method, reason, calls.effectOf(call)));
     calls.lastMessageNumber = ++calls.lastNumber;
   }
@@ -299,8 +304,10 @@ export class Lane implements SessionLane, UpstreamListener {
     const call = calls.getWritten(id);
     calls.dropped.overlongLine(line, call);
     const limitBytes = line.isForMemory ? undefined : this.context.config.maxLineBytes;
-    if (call !== undefined) calls.end(call, responseTooLarge(call.method, line.bytes, limitBytes, calls.effectOf(call)));
-    else if (!line.hasMethod) calls.dropped.answer(id, calls.sent.takeAbandoned(id));
+    if (call !== undefined) {
+      calls.sent.noteAnswered(call.wireId);
+      calls.end(call, responseTooLarge(call.method, line.bytes, limitBytes, calls.effectOf(call)));
+    } else if (!line.hasMethod) calls.dropped.answer(id, calls.sent.takeAbandoned(id));
     else if (line.idText !== undefined) {
       // Without a response the server would wait forever.
       const reason = `The request is too long for the sidecar (${line.bytes} bytes) and was discarded`;

@@ -301,7 +301,7 @@ export class Pool {
     this.#isStopping = true;
     for (const server of this.#servers) {
       server.clearTimers();
-      server.lane.close();
+      server.lane.context.defects.guard("stop", () => server.lane.close());
       server.kept?.release();
     }
     await Promise.allSettled([...this.#servers].map(({ supervisor }) => supervisor.stop()));

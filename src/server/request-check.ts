@@ -15,15 +15,14 @@ const PLAIN = /^[\t -~]*$/;
 const DECIMAL = /^-?\d+(?:\.\d+)?$/;
 
 /**
- * Decodes a header (MCP 2026-07-28, basic/transports, header encoding): plain ASCII without surrounding blanks, or the UTF-8 text in
- * `=?base64?…?=`. Undefined for anything else.
+ * Decodes a header (MCP 2026-07-28, basic/transports, header encoding): plain ASCII, or the UTF-8 text in `=?base64?…?=`. Undefined for
+ * anything else. Node has removed surrounding blanks.
  */
 function decodeHeaderValue(header: string): string | undefined {
   if (SIMPLE.test(header)) return header;
-  const value = header.replaceAll(/^[\t ]+|[\t ]+$/g, "");
-  if (!PLAIN.test(value)) return undefined;
-  const encoded = BASE64_FORM.exec(value)?.[1];
-  if (encoded === undefined) return value;
+  if (!PLAIN.test(header)) return undefined;
+  const encoded = BASE64_FORM.exec(header)?.[1];
+  if (encoded === undefined) return header;
   if (!CANONICAL_BASE64.test(encoded)) return undefined;
   const bytes = Buffer.from(encoded, "base64");
   // Unused bits of the last character must be zero, or one value would have several forms.

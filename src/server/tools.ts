@@ -5,7 +5,7 @@ import { isJsonObject, type JsonObject, type NotificationMessage, type RequestMe
 import type { Transform } from "../session/reply.ts";
 import type { Caller } from "../session/session.ts";
 import { RateLimit, Timer } from "../timers.ts";
-import type { Call, CallLimits, CallVerdict } from "./call.ts";
+import type { Call, CallLimits, CallVerdict, Outcome } from "./call.ts";
 import type { Calls } from "./calls.ts";
 
 /** Reads the annotation of MCP (2025-11-25, schema, ToolAnnotations) or of a pod. A tool is not read-only if the two differ. */
@@ -129,10 +129,11 @@ export class ServerTools {
   constructor(calls: Calls, watcher: LanePolicy | undefined) {
     this.#calls = calls;
     this.#watcher = watcher;
-    this.#delayed = new Timer(calls.context, () => {
+    const listAgain = (): void => {
       this.#isListing = false;
       this.#listAgain();
-    });
+    };
+    this.#delayed = new Timer(calls.context, () => this.#guard(listAgain, this.#onListed));
   }
 
   get areAwaited(): boolean {
@@ -211,9 +212,9 @@ export class ServerTools {
         this.#calls.context.log.warn({ method: "tools/list", count: tools.length, reason: problem }, "tools/list is not complete");
       onListed(value);
     };
-    const onEnded: Call["onEnded"] = (_hasResult, outcome) => {
+    const onOutcome = (outcome: Outcome): void => {
       if (outcome instanceof SidecarError) return onListed({ ...noList(outcome.message), code: outcome.code });
-      if (typeof outcome === "string" || "resultText" in outcome) return;
+      if (typeof outcome === "string" || "resultText" in outcome) return onListed(noList("its request was given up"));
       const { outline } = outcome;
       const text = outline.textAt(Slot.result);
       if (text === undefined)
@@ -222,7 +223,13 @@ export class ServerTools {
         onListed({ tools: undefined, problem: undefined });
       else read(text);
     };
+    const onEnded: Call["onEnded"] = (_hasResult, outcome) => this.#guard(() => onOutcome(outcome), onListed);
     read("");
+  }
+
+  /** Without it, a defect would keep all later listings waiting for this one. */
+  #guard(handle: () => void, onListed: (list: ToolList) => void): void {
+    this.#calls.context.defects.guard("tool listing", handle, () => onListed(noList("defect of the sidecar")));
   }
 
   readonly #onListed = ({ tools, problem = "no result", code }: ToolList): void => {

@@ -246,7 +246,7 @@ export const PROMISES = {
     ),
   ],
   "connections without a token push out no other": [
-    security("Connections without a valid token never displace a connection that has presented a valid token."),
+    security("Connections without a valid token never displace one that has presented a valid token."),
     operations("timeouts-and-overload", "Afterwards, its connection is never closed to make room."),
   ],
   "a client with many sessions evicts only its own": [
@@ -329,7 +329,7 @@ export const PROMISES = {
   "--check-config prints what is in effect": [readme("A flag overrides its variable, and `--check-config` prints what is in effect.")],
   "pages of other origins are rejected": [
     security(
-      "A page of another origin is rejected before its request is read. Only pages served from this machine or from an origin in ALLOWED_ORIGINS may call the sidecar.",
+      "A page of another origin is rejected before its request is read. Only pages from this machine or an origin in ALLOWED_ORIGINS may call the sidecar.",
     ),
   ],
   "DNS rebinding is rejected": [

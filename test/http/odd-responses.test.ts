@@ -206,6 +206,14 @@ describe("an error without an id that answers no request", () => {
     expect((await hanging).result?.content?.[0]?.text).toBe(`released ${wireId}`);
   });
 
+  it("one after an invalid response is the answer of the only call again, also after a notification", async () => {
+    await using sidecar = await HttpBench.start();
+    const client = await sidecar.client();
+    await client.notify("notifications/custom");
+    expect(await answer(client, '{"jsonrpc":"2.0","id":$ID,"result":"text"}')).toMatchObject({ error: { code: -32603 } });
+    expect(await answer(client, `{"jsonrpc":"2.0","error":${ERROR}}`)).toEqual(failed(-32602, "refused"));
+  });
+
   it("one at the start of a server does not end the handshake", async () => {
     await using sidecar = await HttpBench.start({ mode: "stray-error" });
     expect(await (await sidecar.client()).toolText("echo", { text: "ready" })).toBe("ready");

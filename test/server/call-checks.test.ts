@@ -83,3 +83,17 @@ it("a call that is being checked takes a slot, and its text counts as queued", (
   held.give();
   expect([first.outcome, second.outcome, heardCalls(), bench.lane.calls.load.queuedBytes]).toEqual([{}, undefined, 1, 0]);
 });
+
+it("a defect of a check fails its call only, not the one whose end has let it begin", () => {
+  const bench = LaneBench.shared({ maxInFlight: 1 });
+  const session = bench.join();
+  bench.start();
+  const request = { method: "tools/call", params: { name: "a" } };
+  const check: CallCheck = () => {
+    throw new Error("a defect");
+  };
+  const first = bench.request(session, { id: 1, ...request });
+  const second = bench.request(session, { id: 2, ...request }, true, Date.now(), { check });
+  bench.reply("tools/call", { result: { ok: true } });
+  expect([first.outcome, second.outcome, bench.lane.calls.values()]).toEqual([{ ok: true }, "INTERNAL_ERROR", []]);
+});

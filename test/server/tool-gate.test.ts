@@ -156,9 +156,10 @@ it("tools that change during each listing are taken as they are, and listed agai
   ]);
 });
 
-it("tools that change constantly are listed once a second", () => {
+it("tools that change constantly are listed once a second, also after a defect of a listing", () => {
   const { bench } = watched();
   bench.start(CAPABLE);
+  const { calls } = bench.lane;
   const answerAll = (): number => {
     let count = 0;
     for (let asked = bench.heard(); asked.length > 0; asked = bench.heard()) {
@@ -173,4 +174,12 @@ it("tools that change constantly are listed once a second", () => {
     vi.advanceTimersByTime(1001);
     expect(answerAll()).toBe(1);
   }
+  vi.spyOn(calls, "requestOwn").mockImplementationOnce(() => {
+    throw new Error("a defect");
+  });
+  vi.advanceTimersByTime(1001);
+  expect(answerAll()).toBe(0);
+  bench.say({ method: "notifications/tools/list_changed" });
+  vi.advanceTimersByTime(1001);
+  expect(answerAll()).toBe(1);
 });

@@ -1,7 +1,10 @@
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { type Message, type Outgoing, readMessage } from "../../../src/mcp/message.ts";
 import { discoverAttempt, Handshake, initializeAttempt, readHandshake } from "../../../src/process/handshake.ts";
 import { contextOf } from "../../support/context.ts";
+import { useFakeClock } from "../../support/fake-clock.ts";
+
+useFakeClock();
 
 const CLIENT_INFO = { name: "test", version: "1" };
 
@@ -39,4 +42,16 @@ it.each([
 it.each(['["2031-01-01"]', "[]", "{}", "null"])("a discovery with the revisions %s is reported", (versions) => {
   const discovered = ending(`"result":{"resultType":"complete","supportedVersions":${versions},"capabilities":{}}`);
   expect(() => readHandshake(discovered, 1, discoverAttempt(CLIENT_INFO))).toThrow("without a supported revision");
+});
+
+it("a defect after an error without an id stays within the handshake", async () => {
+  const context = contextOf();
+  const script = { first: initializeAttempt(CLIENT_INFO), initialized: undefined };
+  const handshake = new Handshake(context, script, 1, 10_000, { send: () => undefined }, () => {
+    throw new Error("a defect");
+  });
+  expect(handshake.take(readMessage('{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"no"}}') as Message)).toBe(true);
+  vi.advanceTimersByTime(1001);
+  await expect(handshake.result).rejects.toThrow("answered initialize with an error");
+  expect(context.counters.defects).toBe(1);
 });
