@@ -9,7 +9,8 @@ import { RateLimit, ROUNDING_MS } from "../timers.ts";
 import { matchesPattern } from "./tools.ts";
 
 export function findByName(numbers: readonly ToolNumber[] | undefined, name: string): number | undefined {
-  return numbers?.find(({ pattern }) => matchesPattern(pattern, name))?.value;
+  const characters = Array.from(name);
+  return numbers?.find(({ pattern }) => matchesPattern(Array.from(pattern), characters))?.value;
 }
 
 /** Longer names with the same beginning count as one. MCP 2025-11-25 allows 128 characters. */

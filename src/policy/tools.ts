@@ -9,9 +9,11 @@ import { isReadOnly, MAX_TOOLS } from "../server/tools.ts";
 /**
  * `*` matches any characters or none, `?` one code point. Clients choose the names and must not choose the cost, so regular expressions are
  * not used. The cost is at most the product of both lengths.
+ *
+ * @param wanted the code points of the pattern.
+ * @param name those of the name.
  */
-export function matchesPattern(pattern: string, name: string): boolean {
-  const wanted = Array.from(pattern);
+export function matchesPattern(wanted: readonly string[], name: readonly string[]): boolean {
   let position = 0;
   let index = 0;
   /** After the last star; -1 before the first. */
@@ -19,26 +21,20 @@ export function matchesPattern(pattern: string, name: string): boolean {
   /** The end of what this star matches. */
   let starEnd = 0;
   while (index < name.length) {
-    const character = characterAt(name, index);
     if (wanted[position] === "*") {
       afterStar = ++position;
       starEnd = index;
-    } else if (wanted[position] === "?" || wanted[position] === character) {
+    } else if (wanted[position] === "?" || wanted[position] === name[index]) {
       position++;
-      index += character.length;
+      index++;
     } else {
       if (afterStar === -1) return false;
       // Earlier stars never need to change.
       position = afterStar;
-      starEnd += characterAt(name, starEnd).length;
-      index = starEnd;
+      index = ++starEnd;
     }
   }
   return wanted.slice(position).every((character) => character === "*");
-}
-
-function characterAt(text: string, index: number): string {
-  return String.fromCodePoint(text.codePointAt(index) ?? 0);
 }
 
 export type ToolFilter = (tool: JsonObject) => boolean;
@@ -46,11 +42,15 @@ export type ToolFilter = (tool: JsonObject) => boolean;
 /** @param isPinned true if a tool equals the reviewed one. @returns undefined if no tool is hidden. */
 export function createToolFilter({ allowTools, denyTools, readOnly }: Config, isPinned?: ToolFilter): ToolFilter | undefined {
   if (allowTools === undefined && denyTools === undefined && !readOnly && isPinned === undefined) return undefined;
+  // Hundreds of patterns are compared with thousands of tools.
+  const allowed = allowTools?.map((pattern) => Array.from(pattern));
+  const denied = denyTools?.map((pattern) => Array.from(pattern));
   return (tool) => {
     const { name, annotations } = tool;
     if (typeof name !== "string") return false;
-    const isMatch = (pattern: string): boolean => matchesPattern(pattern, name);
-    if (allowTools?.some(isMatch) === false || denyTools?.some(isMatch) === true) return false;
+    const characters = Array.from(name);
+    const isMatch = (pattern: readonly string[]): boolean => matchesPattern(pattern, characters);
+    if (allowed?.some(isMatch) === false || denied?.some(isMatch) === true) return false;
     return (!readOnly || isReadOnly(annotations)) && isPinned?.(tool) !== false;
   };
 }

@@ -24,7 +24,7 @@ describe("a pattern for names of tools", () => {
     const pattern = fc.string({ unit: fc.oneof(letters, fc.constantFrom("*", "?")), maxLength: 8 });
     fc.assert(
       fc.property(pattern, fc.string({ unit: letters, maxLength: 12 }), (glob, text) => {
-        expect(matchesPattern(glob, text)).toBe(matchesByDefinition(Array.from(glob), Array.from(text)));
+        expect(matchesPattern(Array.from(glob), Array.from(text))).toBe(matchesByDefinition(Array.from(glob), Array.from(text)));
       }),
       { numRuns: 2000 },
     );
@@ -32,7 +32,7 @@ describe("a pattern for names of tools", () => {
 
   it("many stars and a long name take linear time", () => {
     // In exponential time, it would not end.
-    expect(matchesPattern(`${"*a".repeat(50)}*b*`, "a".repeat(1_000_000))).toBe(false);
+    expect(matchesPattern(Array.from(`${"*a".repeat(50)}*b*`), Array.from("a".repeat(1_000_000)))).toBe(false);
   });
 
   it("the first matching pattern gives the value", () => {
