@@ -11,11 +11,13 @@ export interface RunOptions {
   /** A part of the names of the selected attacks. */
   readonly only?: string | undefined;
   readonly logFile?: string | undefined;
+  /** The longest permitted wait for /livez. */
+  readonly maxGapMs?: number;
   readonly onResult?: (result: Result) => void;
 }
 
 /** Runs the attacks. With a time limit, the seed selects the attacks after the first ones. */
-export async function runHostile({ seed, durationMs, only = "", logFile, onResult }: RunOptions): Promise<Result[]> {
+export async function runHostile({ seed, durationMs, only = "", logFile, maxGapMs, onResult }: RunOptions): Promise<Result[]> {
   const random = new Random(seed);
   const planned = durationMs === undefined ? ALL_ATTACKS : shuffledAttacks(random);
   const attacks = planned.filter(({ name }) => name.includes(only));
@@ -26,7 +28,7 @@ export async function runHostile({ seed, durationMs, only = "", logFile, onResul
   for (const attack of attacks) {
     if (performance.now() > endAtMs) break;
     // An attack that fails itself, or whose sidecar does not become ready, counts as a missed bar.
-    const result = await stage(attack, random.fork(), basePeakBytes, logFile).catch((error: unknown): Result => {
+    const result = await stage(attack, random.fork(), basePeakBytes, logFile, maxGapMs).catch((error: unknown): Result => {
       const misses = [`not carried out: ${error instanceof Error ? error.message : String(error)}`];
       return { attack, replies: "nothing", end: undefined, observation: undefined, misses };
     });

@@ -33,7 +33,8 @@ type EvictionStage = "replay" | "slow" | "full" | "share" | "abandoned";
 /**
  * What the sidecar holds for clients and servers, as memory and not as wire bytes, with one limit for all kinds.
  *
- * `reserve` refuses new data if there is no room even without `replay`. `hold` always counts data that is already in memory.
+ * `reserve` is for new data. It fails if dropping all of `replay` would not make enough room. `hold` is for data that is already in memory, and
+ * never fails.
  */
 export class MemoryBudget {
   readonly limitBytes: number;

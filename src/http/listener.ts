@@ -24,7 +24,7 @@ class Connection {
   isStopped = false;
   /** The last request that was answered before it had arrived completely. */
   answeredEarly: IncomingMessage | undefined;
-  /** What the client has read, and since when: for the watch of stalled readers. */
+  /** Shows how much the client has read, and when this last grew. A reader that stalls is disconnected. */
   readBytes = 0;
   readAtMs = 0;
 

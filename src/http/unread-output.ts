@@ -17,7 +17,7 @@ const COPIES = 2;
 const SLOW_READER_MS = 1000;
 /** A client that has read before gets more time: the operating system takes up to 2 MB at once. */
 const SLOWER_READER_MS = 5000;
-/** The operating system fills its buffers first, which is no progress of the client. */
+/** At first, the operating system fills its own buffers. The client has read nothing then. */
 const FILL_MS = 250;
 const LOOK_MS = 500;
 const MIN_LOOK_MS = 20;

@@ -199,7 +199,7 @@ export const ERROR_CATALOG = {
     action: "Retry after `retryAfterSeconds`, end unused sessions, or raise CLAW_MCP_STDIO_MAX_SESSIONS.",
   }),
   EVENT_NOT_FOUND: entry(400, ServerError, {
-    when: "`Last-Event-ID` is not an event of this session at this replica, or the events after it are no longer kept (REPLAY_MAX_BYTES, REPLAY_MAX_AGE_MS, REPLAY_MAX_EVENTS).",
+    when: "`Last-Event-ID` is not an event of this session at this replica, or some events after it are gone (REPLAY_MAX_BYTES, REPLAY_MAX_AGE_MS, REPLAY_MAX_EVENTS).",
     action: "Open the stream without `Last-Event-ID`.",
   }),
   OTHER_REPLICA: entry(409, ServerError, {

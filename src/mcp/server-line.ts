@@ -67,7 +67,7 @@ function messageEnd(line: string, start: number): number {
   return isTrailer ? end : line.length;
 }
 
-/** What a scan has read as JSON is skipped before the next one, so the time is linear. */
+/** Finds a response after other text. Each scan begins where the last one ended, so the time is linear. */
 function* findResponse(line: string, visible: number): Generator<undefined, ResponseAfterText | InvalidMessage> {
   let isAfterText = false;
   let from = visible;

@@ -422,7 +422,7 @@ function metaWith(text: string, meta: Span | undefined, key: string, valueText: 
   return applyEdits(present, setMembers(present, 0, [[key, valueText]]));
 }
 
-/** Removes all of `_meta` if it has no other key. @param others members of the object to remove besides. */
+/** Removes a key of `_meta`, or `_meta` itself if no key is left. @param others further members of the object to remove. */
 function removeMetaKey(text: string, object: number, meta: Span | undefined, key: string, others?: ReadonlySet<string>): Edit[] {
   let keptKeys = 0;
   const isRemoved = (name: string): boolean => {

@@ -27,7 +27,7 @@ export interface UpstreamStatus {
   readonly lastExit: UpstreamExit | undefined;
   /** Undefined while a generation runs. */
   readonly nextRetryAt: Date | undefined;
-  /** How many pieces of stdout of the running generation have arrived. */
+  /** The number of chunks that the running generation has written to stdout. */
   readonly outputs: number;
   /** True while a piece is read in steps, and more waits in the pipe. */
   readonly isReading: boolean;
