@@ -11,8 +11,7 @@ export interface RunOptions {
   /** A part of the names of the selected attacks. */
   readonly only?: string | undefined;
   readonly logFile?: string | undefined;
-  /** The longest permitted wait for /livez. */
-  readonly maxGapMs?: number;
+  readonly maxGapMs?: number | undefined;
   readonly onResult?: (result: Result) => void;
 }
 
